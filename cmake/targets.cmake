@@ -1,0 +1,21 @@
+# The project's own ways to make targets. A folder fourfold/NAME is the target fourfold_NAME, alias
+# fourfold::NAME.
+
+add_library(fourfold_options INTERFACE)
+target_compile_options(fourfold_options INTERFACE -Wall -Wextra -Wshadow -Wconversion
+                                                  $<$<BOOL:${FOURFOLD_WERROR}>:-Werror>)
+if(FOURFOLD_SANITIZE)
+  target_compile_options(fourfold_options INTERFACE -fsanitize=${FOURFOLD_SANITIZE}
+                                                    -fno-omit-frame-pointer)
+  target_link_options(fourfold_options INTERFACE -fsanitize=${FOURFOLD_SANITIZE})
+endif()
+
+# fourfold_library(NAME plan SOURCES a.cpp b.cpp DEPS fourfold::grid [PRIVATE_DEPS ...])
+function(fourfold_library)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(fourfold_${ARG_NAME} STATIC ${ARG_SOURCES})
+  add_library(fourfold::${ARG_NAME} ALIAS fourfold_${ARG_NAME})
+  target_include_directories(fourfold_${ARG_NAME} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(fourfold_${ARG_NAME} PUBLIC ${ARG_DEPS}
+                                             PRIVATE ${ARG_PRIVATE_DEPS} fourfold_options)
+endfunction()

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/comm/arithmetic.hpp"
+
+namespace fourfold::comm {
+
+namespace {
+
+template <class T>
+T maximum(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return a != a || a > b ? a : b;  // a NaN b fails "a > b" and is returned
+  } else {
+    return a > b ? a : b;
+  }
+}
+
+// The loops are plain so that the compiler vectorises them; `out` is equal to `a`, to `b` or to
+// neither, never shifted against them, which is what makes "ivdep" true.
+template <class T>
+void combine_typed(void* out, const void* a, const void* b, std::int64_t count, ReduceOp op) {
+  auto* z = static_cast<T*>(out);
+  const auto* x = static_cast<const T*>(a);
+  const auto* y = static_cast<const T*>(b);
+  if (op == ReduceOp::kSum) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
+  } else {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) z[i] = maximum(x[i], y[i]);
+  }
+}
+
+void combine_bf16(BFloat16* z, const BFloat16* x, const BFloat16* y, std::int64_t count,
+                  ReduceOp op) {
+  if (op == ReduceOp::kSum) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) z[i] = to_bfloat16(to_float(x[i]) + to_float(y[i]));
+  } else {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float a = to_float(x[i]);
+      z[i] = a != a || a > to_float(y[i]) ? x[i] : y[i];
+    }
+  }
+}
+
+}  // namespace
+
+void combine(void* out, const void* a, const void* b, std::int64_t count, DType dtype,
+             ReduceOp op) {
+  switch (dtype) {
+    case DType::kF64:
+      return combine_typed<double>(out, a, b, count, op);
+    case DType::kF32:
+      return combine_typed<float>(out, a, b, count, op);
+    case DType::kI64:
+      return combine_typed<std::int64_t>(out, a, b, count, op);
+    case DType::kBF16:
+      return combine_bf16(static_cast<BFloat16*>(out), static_cast<const BFloat16*>(a),
+                          static_cast<const BFloat16*>(b), count, op);
+  }
+}
+
+void widen(float* out, const BFloat16* in, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = to_float(in[i]);
+}
+
+void add_widened(float* sum, const BFloat16* in, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += to_float(in[i]);
+}
+
+void round_to_bfloat16(BFloat16* out, const float* in, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = to_bfloat16(in[i]);
+}
+
+}  // namespace fourfold::comm

@@ -1,0 +1,93 @@
+// Untyped views of the memory that operations read and write.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+#include "fourfold/schedule/collective.hpp"
+
+namespace fourfold::comm {
+
+using schedule::DType;
+using schedule::Priority;
+using schedule::ReduceOp;
+
+/// The upper half of a float. Arithmetic is done in float and rounded to nearest, ties to even.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+  bool operator==(const BFloat16&) const = default;
+};
+
+constexpr float to_float(BFloat16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+}
+
+constexpr BFloat16 to_bfloat16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  // A NaN whose payload lies in the lower half must not be rounded to infinity.
+  const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  const std::uint32_t rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
+  return {static_cast<std::uint16_t>(nan ? (bits >> 16) | 0x40U : rounded >> 16)};
+}
+
+template <class T>
+inline constexpr DType kDTypeOf = [] {
+  static_assert(sizeof(T) == 0, "no such element type");
+  return DType::kF32;
+}();
+template <>
+inline constexpr DType kDTypeOf<double> = DType::kF64;
+template <>
+inline constexpr DType kDTypeOf<float> = DType::kF32;
+template <>
+inline constexpr DType kDTypeOf<BFloat16> = DType::kBF16;
+template <>
+inline constexpr DType kDTypeOf<std::int64_t> = DType::kI64;
+
+/// Memory to read. `owner`, if any, is kept alive until the operation is done; without one the
+/// caller keeps the memory alive and unchanged until its Work is waited for.
+struct ConstView {
+  const void* data = nullptr;
+  std::int64_t count = 0;
+  DType dtype = DType::kF32;
+  std::shared_ptr<const void> owner = nullptr;
+
+  std::int64_t bytes() const { return count * schedule::size_of(dtype); }
+};
+
+/// Memory to write, or to read and write; otherwise as ConstView.
+struct View {
+  void* data = nullptr;
+  std::int64_t count = 0;
+  DType dtype = DType::kF32;
+  std::shared_ptr<const void> owner = nullptr;
+
+  std::int64_t bytes() const { return count * schedule::size_of(dtype); }
+  operator ConstView() const { return {data, count, dtype, owner}; }  // NOLINT: always right
+};
+
+/// The elements of a vector, array or span: a View, or a ConstView if they are const.
+template <class Values>
+auto view(Values&& values) {
+  const std::span all(values);
+  using Element = typename decltype(all)::element_type;
+  const auto count = static_cast<std::int64_t>(all.size());
+  constexpr DType kDType = kDTypeOf<std::remove_const_t<Element>>;
+  if constexpr (std::is_const_v<Element>) {
+    return ConstView{all.data(), count, kDType, nullptr};
+  } else {
+    return View{all.data(), count, kDType, nullptr};
+  }
+}
+
+/// One tensor of an operation that reads one buffer and writes another.
+struct InOut {
+  ConstView in;
+  View out;
+};
+
+}  // namespace fourfold::comm

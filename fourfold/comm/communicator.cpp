@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/comm/communicator.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/comm/core.hpp"
+#include "fourfold/comm/packed.hpp"
+
+namespace fourfold::comm {
+
+using schedule::Collective;
+using schedule::Op;
+
+// --- Work
+
+void Work::wait() {
+  // Every part is waited for, in order; the first failure fails the engine and so all of them.
+  for (Part& part : std::exchange(parts_, {})) {
+    if (core_->recorder != nullptr && part.recorded >= 0) core_->recorder->wait(part.recorded);
+    if (part.issued) core_->engine->wait(part.issued);
+  }
+}
+
+bool Work::test() {
+  for (const Part& part : parts_) {
+    if (part.issued && !core_->engine->test(part.issued)) return false;
+  }
+  return true;
+}
+
+Work& Work::operator=(Work&& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(parts_, other.parts_);
+  return *this;
+}
+
+Work::~Work() {
+  for (const Part& part : parts_) {
+    if (!part.issued || part.issued->done) continue;
+    try {
+      if (std::uncaught_exceptions() > 0) {
+        core_->engine->fail("the rank gave up: an exception left an operation unfinished");
+      } else {
+        core_->engine->wait(part.issued);
+      }
+    } catch (const Error&) {
+      // The engine has failed; the next call that can throw will say so.
+    }
+  }
+}
+
+// --- Communicator
+
+namespace {
+
+std::vector<InOut> in_place(std::vector<View> list) {
+  std::vector<InOut> both;
+  both.reserve(list.size());
+  for (View& view : list) both.push_back({view, std::move(view)});
+  return both;
+}
+
+bool is_pair(Op op) {
+  return op == Op::kSend || op == Op::kRecv;
+}
+
+}  // namespace
+
+const grid::Group& Communicator::group() const {
+  return lane_->group;
+}
+int Communicator::lane() const {
+  return lane_->id;
+}
+
+Work Communicator::all_reduce(View data, ReduceOp op, Priority priority) const {
+  return all_reduce(std::vector<View>{std::move(data)}, op, priority);
+}
+Work Communicator::all_reduce(std::vector<View> list, ReduceOp op, Priority priority) const {
+  return issue({Op::kAllReduce, DType::kF32, op, priority, 0, 0}, in_place(std::move(list)));
+}
+
+Work Communicator::all_gather(ConstView in, View out, Priority priority) const {
+  return all_gather({{std::move(in), std::move(out)}}, priority);
+}
+Work Communicator::all_gather(std::vector<InOut> list, Priority priority) const {
+  return issue({Op::kAllGather, DType::kF32, ReduceOp::kSum, priority, 0, 0}, std::move(list));
+}
+
+Work Communicator::reduce_scatter(ConstView in, View out, ReduceOp op, Priority priority) const {
+  return reduce_scatter({{std::move(in), std::move(out)}}, op, priority);
+}
+Work Communicator::reduce_scatter(std::vector<InOut> list, ReduceOp op, Priority priority) const {
+  return issue({Op::kReduceScatter, DType::kF32, op, priority, 0, 0}, std::move(list));
+}
+
+Work Communicator::broadcast(View data, int root, Priority priority) const {
+  return broadcast(std::vector<View>{std::move(data)}, root, priority);
+}
+Work Communicator::broadcast(std::vector<View> list, int root, Priority priority) const {
+  return issue({Op::kBroadcast, DType::kF32, ReduceOp::kSum, priority, 0, root},
+               in_place(std::move(list)));
+}
+
+Work Communicator::reduce(ConstView in, View out, int root, ReduceOp op, Priority priority) const {
+  return reduce({{std::move(in), std::move(out)}}, root, op, priority);
+}
+Work Communicator::reduce(std::vector<InOut> list, int root, ReduceOp op, Priority priority) const {
+  return issue({Op::kReduce, DType::kF32, op, priority, 0, root}, std::move(list));
+}
+
+Work Communicator::send(ConstView data, int peer, Priority priority) const {
+  return transfer({{std::move(data), peer}}, {}, priority);
+}
+Work Communicator::recv(View data, int peer, Priority priority) const {
+  return transfer({}, {{std::move(data), peer}}, priority);
+}
+
+Work Communicator::transfer(std::vector<Sending> sends, std::vector<Receiving> receives,
+                            Priority priority) const {
+  Work work;
+  work.core_ = core_;
+  for (Receiving& item : receives) {
+    const Collective c{Op::kRecv, item.data.dtype, ReduceOp::kSum,
+                       priority,  item.data.count, item.peer};
+    work.parts_.push_back(start(c, {{{}, std::move(item.data)}}));
+  }
+  for (Sending& item : sends) {
+    const Collective c{Op::kSend, item.data.dtype, ReduceOp::kSum,
+                       priority,  item.data.count, item.peer};
+    work.parts_.push_back(start(c, {{std::move(item.data), {}}}));
+  }
+  return work;
+}
+
+Work Communicator::barrier() const {
+  return issue(Collective{}, {});
+}
+
+Work Communicator::issue(Collective collective, std::vector<InOut> list) const {
+  if (!list.empty()) collective.dtype = list.front().in.dtype;
+  for (const InOut& item : list) {
+    collective.count += collective.op == Op::kAllGather ? item.out.count : item.in.count;
+  }
+  Work work;
+  work.core_ = core_;
+  work.parts_.push_back(start(collective, std::move(list)));
+  return work;
+}
+
+Work::Part Communicator::start(const Collective& collective, std::vector<InOut> list) const {
+  check(collective, list);
+  Work::Part part;
+  if (core_->recorder != nullptr) {
+    part.recorded = core_->recorder->issue(collective, group().axes, size(), rank(), lane_->id);
+  }
+  if (core_->engine && size() > 1) {
+    std::vector<std::shared_ptr<const void>> owners;
+    for (const InOut& item : list) {
+      if (item.in.owner) owners.push_back(item.in.owner);
+      if (item.out.owner) owners.push_back(item.out.owner);
+    }
+    part.issued = core_->engine->submit(
+        *lane_, collective, std::move(owners), [&](const Port& port, ScratchPool& scratch) {
+          if (list.size() > 1) return make_packed(collective, std::move(list), port, scratch);
+          const Buffers buffers =
+              list.empty() ? Buffers{} : Buffers{list.front().in, list.front().out};
+          return make_operation(collective, buffers, port, scratch);
+        });
+    return part;
+  }
+  if (core_->engine) {
+    for (const InOut& item : list) {
+      Collective one = collective;
+      one.count = item.in.count;
+      run_alone(one, {item.in, item.out});
+    }
+  }
+  core_->counters.add_finished(
+      {collective.op, to_string(group().axes), size()},
+      {1, collective.payload(), traffic_of(collective, size(), rank()), Seconds(), Seconds()});
+  return part;
+}
+
+void Communicator::check(const Collective& c, const std::vector<InOut>& list) const {
+  const bool rooted = c.op == Op::kBroadcast || c.op == Op::kReduce || is_pair(c.op);
+  FOURFOLD_CHECK(!rooted || (c.root >= 0 && c.root < size()), c, ": group ", group(),
+                 " has no member ", c.root);
+  FOURFOLD_CHECK(!is_pair(c.op) || c.root != rank(), c, ": a rank cannot be its own peer");
+  FOURFOLD_CHECK(c.op == Op::kBarrier || !list.empty(), c.op, ": the list of tensors is empty");
+  for (const InOut& item : list) {
+    if (is_pair(c.op)) continue;
+    FOURFOLD_CHECK(item.in.dtype == c.dtype, c, ": the tensors of a list have one dtype");
+    if (c.op == Op::kReduce && rank() != c.root) continue;
+    FOURFOLD_CHECK(item.out.dtype == c.dtype, c, ": input and output have one dtype");
+    const std::int64_t in = item.in.count * (c.op == Op::kAllGather ? size() : 1);
+    const std::int64_t out = item.out.count * (c.op == Op::kReduceScatter ? size() : 1);
+    FOURFOLD_CHECK(in == out, c, ": ", item.in.count, " elements in and ", item.out.count,
+                   " out do not fit a group of ", size());
+  }
+}
+
+}  // namespace fourfold::comm

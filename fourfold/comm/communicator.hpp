@@ -1,0 +1,123 @@
+// Collective and point-to-point operations of one group of ranks. What each operation does, in
+// which order it sums and what it sends is defined in docs/communication.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fourfold/comm/buffer.hpp"
+#include "fourfold/grid/grid.hpp"
+#include "fourfold/schedule/schedule.hpp"
+
+namespace fourfold::comm {
+
+struct Core;    // the world's shared state
+struct Issued;  // an operation under way
+struct Lane;
+
+/// A handle to one or more operations under way. Move-only.
+///
+/// The result may be read, and the buffers reused, after `wait`. A handle that goes away with its
+/// operation under way waits for it; if that is because an exception unwinds the stack, the rank
+/// gives up all its communication instead, since it can no longer vouch for the buffers.
+class [[nodiscard]] Work {
+ public:
+  Work() = default;
+  Work(Work&&) noexcept = default;
+  Work& operator=(Work&& other) noexcept;
+  ~Work();
+
+  /// Blocks until all operations are done. Throws CommError when a rank failed or the deadline
+  /// passed. Calling it again does nothing.
+  void wait();
+
+  /// Whether all operations are done, without blocking.
+  bool test();
+
+ private:
+  friend class Communicator;
+  struct Part {
+    std::shared_ptr<Issued> issued;  ///< null: was done at once
+    std::int64_t recorded = -1;      ///< its number in the recorded schedule
+  };
+
+  std::shared_ptr<Core> core_;
+  std::vector<Part> parts_;
+};
+
+/// One group of ranks and its lane: operations run in the order in which they are issued, and all
+/// members must issue the same ones in the same order. Sends and receives are only ordered among
+/// those of the same direction between the same two ranks.
+///
+/// All operations are asynchronous. Sizes and dtypes must agree on all members. An operation on an
+/// empty tensor is still an operation. A list of tensors (of one dtype) travels as one operation.
+/// Copies of a Communicator are the same lane.
+class Communicator {
+ public:
+  int rank() const { return group().index; }  ///< in the group
+  int size() const { return group().size(); }
+  const grid::Group& group() const;
+  int lane() const;
+
+  /// data = sum or maximum over the group, the same bits on every rank.
+  Work all_reduce(View data, ReduceOp op = ReduceOp::kSum,
+                  Priority priority = Priority::kUrgent) const;
+  Work all_reduce(std::vector<View> list, ReduceOp op = ReduceOp::kSum,
+                  Priority priority = Priority::kUrgent) const;
+
+  /// out = the `in` of all members, one after the other; out.count = size() * in.count. `in` may be
+  /// this rank's place in `out`.
+  Work all_gather(ConstView in, View out, Priority priority = Priority::kUrgent) const;
+  Work all_gather(std::vector<InOut> list, Priority priority = Priority::kUrgent) const;
+
+  /// out = this rank's chunk of the sum; in.count = size() * out.count. `out` may be this rank's
+  /// chunk of `in`.
+  Work reduce_scatter(ConstView in, View out, ReduceOp op = ReduceOp::kSum,
+                      Priority priority = Priority::kUrgent) const;
+  Work reduce_scatter(std::vector<InOut> list, ReduceOp op = ReduceOp::kSum,
+                      Priority priority = Priority::kUrgent) const;
+
+  /// data = the root's.
+  Work broadcast(View data, int root, Priority priority = Priority::kUrgent) const;
+  Work broadcast(std::vector<View> list, int root, Priority priority = Priority::kUrgent) const;
+
+  /// out = sum or maximum at the root; elsewhere `out` is not touched and may be empty.
+  Work reduce(ConstView in, View out, int root, ReduceOp op = ReduceOp::kSum,
+              Priority priority = Priority::kUrgent) const;
+  Work reduce(std::vector<InOut> list, int root, ReduceOp op = ReduceOp::kSum,
+              Priority priority = Priority::kUrgent) const;
+
+  /// To and from another member.
+  Work send(ConstView data, int peer, Priority priority = Priority::kUrgent) const;
+  Work recv(View data, int peer, Priority priority = Priority::kUrgent) const;
+
+  /// Sends and receives as one handle; they start together.
+  struct Sending {
+    ConstView data;
+    int peer = 0;
+  };
+  struct Receiving {
+    View data;
+    int peer = 0;
+  };
+  Work transfer(std::vector<Sending> sends, std::vector<Receiving> receives,
+                Priority priority = Priority::kUrgent) const;
+
+  /// Done when every member has issued it.
+  Work barrier() const;
+
+ private:
+  friend class World;
+  Communicator(std::shared_ptr<Core> core, Lane& lane) : core_(std::move(core)), lane_(&lane) {}
+
+  Work issue(schedule::Collective collective, std::vector<InOut> list) const;
+  Work::Part start(const schedule::Collective& collective, std::vector<InOut> list) const;
+  void check(const schedule::Collective& collective, const std::vector<InOut>& list) const;
+
+  std::shared_ptr<Core> core_;
+  Lane* lane_ = nullptr;
+};
+
+}  // namespace fourfold::comm

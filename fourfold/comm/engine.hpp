@@ -1,0 +1,129 @@
+// Drives all operations of one rank: queues them by lane, moves them along from a progress thread
+// or from the thread that waits, and finds out who is to blame when one does not end.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fourfold/comm/counters.hpp"
+#include "fourfold/comm/operation.hpp"
+#include "fourfold/comm/transport.hpp"
+
+namespace fourfold::comm {
+
+struct Options {
+  /// A wait that takes longer ends the job.
+  Seconds deadline{600};
+  /// How long the other ranks have to say where they are before they count as silent.
+  Seconds answer_time{3};
+};
+
+struct Lane;
+
+/// An operation handed to the engine.
+struct Issued {
+  schedule::Collective collective;
+  Lane* lane = nullptr;
+  std::int64_t number = 0;  ///< in its lane
+  OperationPtr operation;
+  std::vector<std::shared_ptr<const void>> owners;  ///< keep the buffers alive
+  schedule::Traffic sent;
+  Seconds started;
+  std::atomic<bool> done{false};
+  bool failed = false;  ///< read after `done`
+};
+using IssuedPtr = std::shared_ptr<Issued>;
+
+/// Operations that run one after the other, in the order issued.
+using Queue = std::deque<IssuedPtr>;
+
+/// One communicator's operations. Collectives form one queue; sends to and receives from each peer
+/// form queues of their own, so that a send never waits for a receive issued before it.
+struct Lane {
+  grid::Group group;
+  int id = 0;
+  std::int64_t issued = 0;
+  std::int64_t finished = 0;
+  Queue collectives;
+  std::map<std::pair<int, bool>, Queue> pairs;  ///< by peer and whether it is sent
+};
+
+class Engine {
+ public:
+  Engine(std::unique_ptr<Transport> transport, Counters& counters, const Options& options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  /// Finishes what is under way and leaves the world, unless the engine failed.
+  ~Engine();
+
+  const Transport& transport() const { return *transport_; }
+
+  /// A new lane for `group`. Local, but every rank must make its lanes in the same order, since the
+  /// count is what keeps their messages apart.
+  Lane& add_lane(const grid::Group& group);
+
+  /// Makes the state machine under the engine's lock and starts it if it is first in its queue.
+  using Make = std::function<OperationPtr(const Port&, ScratchPool&)>;
+  IssuedPtr submit(Lane& lane, const schedule::Collective& collective,
+                   std::vector<std::shared_ptr<const void>> owners, const Make& make);
+
+  /// Returns when the operation is done, moving everything along meanwhile. Throws CommError when a
+  /// rank failed or the deadline passed.
+  void wait(const IssuedPtr& issued);
+
+  /// True when the operation is done. Moves everything along once.
+  bool test(const IssuedPtr& issued);
+
+  /// Ends the job on all ranks.
+  void abort(const std::string& reason, int status);
+
+  /// Gives up: whatever is under way is dropped, and every later call throws CommError.
+  void fail(const std::string& reason);
+
+  std::int64_t scratch_peak_bytes() const;
+
+ private:
+  void run_progress();
+  bool poll();
+  void advance(Queue& queue);
+  void finish(Issued& issued);
+  void fail_locked(const std::string& reason);
+  void throw_if_failed(const Issued* issued = nullptr) const;
+  void answer_control();
+  Position position_in(int lane) const;
+  Place place_of(const Issued& issued) const;
+  int awaited_rank(const Issued& issued) const;
+  void check_deadline(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
+  std::string investigate(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
+
+  std::unique_ptr<Transport> transport_;
+  Counters& counters_;
+  const Options options_;
+
+  mutable std::mutex mutex_;  // everything below
+  ScratchPool scratch_;
+  std::deque<Lane> lanes_;
+  std::vector<Queue*> active_;  // that are not empty
+  std::optional<std::string> failure_;
+  std::vector<IssuedPtr> waits_;  // what compute stands still for
+  int accuser_ = -1;              // the rank that has asked the others where they are
+  Seconds accused_at_;
+  std::vector<std::optional<Position>> answers_;
+  bool stop_ = false;
+  bool parked_ = false;  // the progress thread needs a notification to look
+  std::condition_variable wake_;
+  std::thread progress_;
+};
+
+}  // namespace fourfold::comm

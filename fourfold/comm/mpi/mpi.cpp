@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/comm/mpi/mpi.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <list>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <mpi.h>
+
+#include "fourfold/base/check.hpp"
+
+namespace fourfold::comm::mpi {
+
+namespace {
+
+constexpr int kNameSize = 64;
+/// How often a poll looks for control messages; each look costs a round of MPI's own progress.
+constexpr Seconds kControlLook{0.005};
+
+std::string error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return text.data();
+}
+
+void check_mpi(int code, const char* call) {
+  if (code != MPI_SUCCESS) throw CommError(concat(call, " failed: ", error_text(code)));
+}
+
+void sleep_for(long nanoseconds) {
+  const timespec time{0, nanoseconds};
+  nanosleep(&time, nullptr);
+}
+
+/// A duplicate of the world's communicator that returns error codes.
+MPI_Comm duplicate_world() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return comm;
+}
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport() : data_(duplicate_world()), control_(duplicate_world()) {
+    check_mpi(MPI_Comm_rank(data_, &rank_), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(data_, &size_), "MPI_Comm_size");
+    read_max_tag();
+    gather_hosts();
+    post_control();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string host(int rank) const override {
+    return hosts_.data() + static_cast<std::ptrdiff_t>(rank) * kNameSize;
+  }
+  int max_tag() const override { return max_tag_; }
+
+  Request send(std::span<const std::byte> data, int peer, int tag) override {
+    Message& message = take(data.size(), peer, true);
+    check_mpi(MPI_Isend(data.data(), message.bytes, MPI_BYTE, peer, tag, data_, &message.request),
+              "MPI_Isend");
+    return {reinterpret_cast<std::uintptr_t>(&message)};
+  }
+
+  Request receive(std::span<std::byte> data, int peer, int tag) override {
+    Message& message = take(data.size(), peer, false);
+    check_mpi(MPI_Irecv(data.data(), message.bytes, MPI_BYTE, peer, tag, data_, &message.request),
+              "MPI_Irecv");
+    return {reinterpret_cast<std::uintptr_t>(&message)};
+  }
+
+  bool test(Request& request) override {
+    auto& message = *reinterpret_cast<Message*>(request.handle);
+    int done = 0;
+    MPI_Status status;
+    const int code = MPI_Test(&message.request, &done, &status);
+    if (code != MPI_SUCCESS) {
+      throw CommError(concat("a message between ranks ", rank_, " and ", message.peer, " of ",
+                             message.bytes, " bytes failed (", error_text(code),
+                             "): the ranks issue different operations, or the peer is gone"));
+    }
+    if (done == 0) return false;
+    if (!message.sent) check_size(message, status);
+    request = {};
+    free_.push_back(&message);
+    return true;
+  }
+
+  void send_control(const ControlMessage& message, int peer) override {
+    control_sends_.remove_if([](ControlSend& sent) {
+      int done = 0;
+      return MPI_Test(&sent.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+    });
+    ControlSend& sent = control_sends_.emplace_back();
+    sent.message = message;
+    check_mpi(MPI_Isend(&sent.message, sizeof(ControlMessage), MPI_BYTE, peer, 0, control_,
+                        &sent.request),
+              "MPI_Isend");
+  }
+
+  std::optional<ControlMessage> receive_control() override {
+    if (now() - looked_ < kControlLook) return std::nullopt;
+    int done = 0;
+    check_mpi(MPI_Test(&control_request_, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done == 0) {
+      looked_ = now();
+      return std::nullopt;
+    }
+    const ControlMessage message = control_message_;
+    post_control();
+    return message;
+  }
+
+  bool needs_polling() const override { return true; }
+
+  void idle(std::uint64_t, Idler who, int rounds) override {
+    if (who == Idler::kProgress) {
+      // The kernel adds about 50 us of slack of its own.
+      sleep_for(rounds < 50 ? 20'000 : 100'000);
+    } else if (crowded_) {
+      if (rounds < 100) {
+        sched_yield();
+      } else {
+        sleep_for(20'000);
+      }
+    } else if (rounds > 1000) {
+      sched_yield();
+    }
+  }
+
+  void withdraw(const std::string&) override {
+    // MPI only writes to our buffers inside MPI calls, and after a failure there are none.
+  }
+
+  void abort(const std::string&, int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
+
+  void close() override {
+    MPI_Cancel(&control_request_);
+    MPI_Wait(&control_request_, MPI_STATUS_IGNORE);
+    for (ControlSend& sent : control_sends_) MPI_Request_free(&sent.request);
+    MPI_Comm_free(&control_);
+    MPI_Comm_free(&data_);
+    MPI_Finalize();
+  }
+
+ private:
+  struct Message {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int bytes = 0;
+    int peer = 0;
+    bool sent = false;
+  };
+  struct ControlSend {
+    MPI_Request request = MPI_REQUEST_NULL;
+    ControlMessage message;
+  };
+
+  void read_max_tag() {
+    int* limit = nullptr;
+    int found = 0;
+    check_mpi(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found), "MPI_Comm_get_attr");
+    max_tag_ = found != 0 ? *limit : 32767;
+  }
+
+  void gather_hosts() {
+    std::array<char, kNameSize> own{};
+    gethostname(own.data(), own.size() - 1);
+    hosts_.resize(static_cast<std::size_t>(size_) * kNameSize);
+    check_mpi(MPI_Allgather(own.data(), kNameSize, MPI_CHAR, hosts_.data(), kNameSize, MPI_CHAR,
+                            control_),
+              "MPI_Allgather");
+    int here = 0;
+    for (int rank = 0; rank < size_; ++rank) here += host(rank) == own.data() ? 1 : 0;
+    crowded_ = here > sysconf(_SC_NPROCESSORS_ONLN);
+  }
+
+  void post_control() {
+    check_mpi(MPI_Irecv(&control_message_, sizeof(ControlMessage), MPI_BYTE, MPI_ANY_SOURCE, 0,
+                        control_, &control_request_),
+              "MPI_Irecv");
+  }
+
+  void check_size(const Message& message, const MPI_Status& status) const {
+    int bytes = 0;
+    check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+    if (bytes == message.bytes) return;
+    throw CommError(concat("rank ", message.peer, " sent ", bytes, " bytes where rank ", rank_,
+                           " expects ", message.bytes, ": they issue different operations"));
+  }
+
+  Message& take(std::size_t bytes, int peer, bool sent) {
+    FOURFOLD_CHECK(bytes <= static_cast<std::size_t>(std::numeric_limits<int>::max()));
+    Message* message = nullptr;
+    if (free_.empty()) {
+      message = &messages_.emplace_back();
+    } else {
+      message = free_.back();
+      free_.pop_back();
+    }
+    message->bytes = static_cast<int>(bytes);
+    message->peer = peer;
+    message->sent = sent;
+    return *message;
+  }
+
+  MPI_Comm data_;
+  MPI_Comm control_;
+  int rank_ = 0;
+  int size_ = 1;
+  int max_tag_ = 0;
+  std::vector<char> hosts_;  // kNameSize a rank
+  bool crowded_ = false;     // more ranks than cores on this host
+  std::deque<Message> messages_;
+  std::vector<Message*> free_;
+  ControlMessage control_message_;
+  MPI_Request control_request_ = MPI_REQUEST_NULL;
+  std::list<ControlSend> control_sends_;
+  Seconds looked_;
+};
+
+}  // namespace
+
+bool started_by_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+World open(const Options& options) {
+  int provided = 0;
+  // The engine's lock makes sure that one thread calls MPI at a time.
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+  if (provided < MPI_THREAD_SERIALIZED) {
+    throw CommError("this MPI library does not support calls from several threads");
+  }
+  auto transport = std::make_unique<MpiTransport>();
+  set_this_rank(transport->rank());
+  return {std::move(transport), options};
+}
+
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  // Some libraries print a page; the first line or sentence is enough.
+  const std::string_view all(text.data());
+  return std::string(all.substr(0, all.find_first_of(",\n")));
+}
+
+}  // namespace fourfold::comm::mpi

@@ -1,0 +1,142 @@
+// A collective under way: a state machine over point-to-point messages that never blocks.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "fourfold/comm/buffer.hpp"
+#include "fourfold/comm/scratch.hpp"
+#include "fourfold/comm/transport.hpp"
+#include "fourfold/grid/grid.hpp"
+#include "fourfold/schedule/wire.hpp"
+
+namespace fourfold::comm {
+
+/// An operation's way to its peers: by index in the group, on one tag, with what it sends counted.
+class Port {
+ public:
+  Port(Transport& transport, const grid::Group& group, int tag, schedule::Traffic& sent)
+      : transport_(&transport), group_(&group), tag_(tag), sent_(&sent) {}
+
+  int size() const { return group_->size(); }
+  int index() const { return group_->index; }
+  /// The index of the member `distance` after this one, around the ring.
+  int neighbour(int distance) const { return ((index() + distance) % size() + size()) % size(); }
+  int world_rank(int index) const { return group_->members[static_cast<std::size_t>(index)]; }
+
+  Request send(const void* data, std::int64_t bytes, int peer) const {
+    sent_->bytes += Bytes(bytes);
+    ++sent_->messages;
+    return transport_->send({static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)},
+                            world_rank(peer), tag_);
+  }
+  Request receive(void* data, std::int64_t bytes, int peer) const {
+    return transport_->receive({static_cast<std::byte*>(data), static_cast<std::size_t>(bytes)},
+                               world_rank(peer), tag_);
+  }
+  bool test(Request& request) const { return transport_->test(request); }
+
+ private:
+  Transport* transport_;
+  const grid::Group* group_;
+  int tag_;
+  schedule::Traffic* sent_;
+};
+
+class Operation {
+ public:
+  Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation() = default;
+
+  /// Does all that can be done without waiting; true when the operation is done.
+  virtual bool advance() = 0;
+
+  /// The group index of the rank whose message is needed next, or -1.
+  virtual int awaited() const = 0;
+};
+
+using OperationPtr = std::unique_ptr<Operation>;
+
+/// The buffers of one operation: `in` is read, `out` written; in-place operations use `out` alone.
+struct Buffers {
+  ConstView in;
+  View out;
+};
+
+/// The state machine of `collective` for this rank, by the algorithm that `schedule::algorithm_of`
+/// names. The group has more than one member.
+OperationPtr make_operation(const schedule::Collective& collective, const Buffers& buffers,
+                            const Port& port, ScratchPool& scratch);
+
+/// What a group of one has to do, done at once.
+void run_alone(const schedule::Collective& collective, const Buffers& buffers);
+
+/// A queue of bounded size, in place: messages in flight, oldest first.
+template <class T>
+class Window {
+ public:
+  explicit Window(int capacity) : items_(static_cast<std::size_t>(capacity)) {}
+
+  bool empty() const { return size_ == 0; }
+  bool full() const { return size_ == items_.size(); }
+  T& front() { return items_[first_]; }
+  const T& front() const { return items_[first_]; }
+  void push(T item) { items_[(first_ + size_++) % items_.size()] = std::move(item); }
+  void pop() {
+    first_ = (first_ + 1) % items_.size();
+    --size_;
+  }
+
+ private:
+  std::vector<T> items_;
+  std::size_t first_ = 0;
+  std::size_t size_ = 0;
+};
+
+/// Pieces of scratch memory of one size, taken and given back.
+class Slots {
+ public:
+  Slots(ScratchPool& pool, int count, std::int64_t bytes);
+
+  bool any() const { return !free_.empty(); }
+  std::byte* take();
+  void give(std::byte* slot) { free_.push_back(slot); }
+
+ private:
+  ScratchPool::Block block_;
+  std::vector<std::byte*> free_;
+};
+
+/// How an operation cuts a block into segments.
+struct Cut {
+  std::int64_t elements = 1;  ///< a segment holds, at most
+  std::int64_t element_size = 1;
+  int window = 1;
+
+  explicit Cut(const schedule::Collective& collective);
+
+  std::int64_t segment_bytes() const { return elements * element_size; }
+  std::int64_t segments(std::int64_t count) const { return (count + elements - 1) / elements; }
+  /// Segment `index` of `chunk`; empty beyond its end.
+  schedule::Chunk segment(const schedule::Chunk& chunk, std::int64_t index) const;
+};
+
+/// Operations one after the other, as one.
+class Sequence final : public Operation {
+ public:
+  explicit Sequence(std::vector<OperationPtr> parts) : parts_(std::move(parts)) {}
+  bool advance() override;
+  int awaited() const override;
+
+ private:
+  std::vector<OperationPtr> parts_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace fourfold::comm

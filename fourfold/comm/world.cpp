@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/comm/world.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/comm/core.hpp"
+
+namespace fourfold::comm {
+
+World::World(std::unique_ptr<Transport> transport, const Options& options)
+    : core_(std::make_shared<Core>()), unwinding_(std::uncaught_exceptions()) {
+  core_->rank = transport->rank();
+  core_->size = transport->size();
+  core_->engine = std::make_unique<Engine>(std::move(transport), core_->counters, options);
+  add_everyone();
+}
+
+World::World(int rank, int size)
+    : core_(std::make_shared<Core>()), unwinding_(std::uncaught_exceptions()) {
+  FOURFOLD_CHECK(rank >= 0 && rank < size);
+  core_->rank = rank;
+  core_->size = size;
+  add_everyone();
+}
+
+void World::add_everyone() {
+  grid::Group everyone;
+  everyone.axes = {grid::Axis::kPipe, grid::Axis::kData, grid::Axis::kZ, grid::Axis::kY,
+                   grid::Axis::kX};
+  everyone.members.resize(static_cast<std::size_t>(size()));
+  std::iota(everyone.members.begin(), everyone.members.end(), 0);
+  everyone.index = rank();
+  everyone_ = std::make_unique<Communicator>(communicator(everyone));
+}
+
+World::~World() {
+  if (!core_ || !core_->engine) return;
+  if (std::uncaught_exceptions() > unwinding_) {
+    core_->engine->fail("the rank left with an exception");
+  }
+  core_->engine.reset();
+}
+
+int World::rank() const {
+  return core_->rank;
+}
+int World::size() const {
+  return core_->size;
+}
+
+std::string World::host(int rank) const {
+  return core_->engine ? core_->engine->transport().host(rank) : "recorded";
+}
+
+Communicator World::communicator(const grid::Group& group) {
+  FOURFOLD_CHECK(group.index >= 0 && group.index < group.size() &&
+                     group.members[static_cast<std::size_t>(group.index)] == rank(),
+                 "rank ", rank(), " is not member ", group.index, " of group ", group);
+  FOURFOLD_CHECK(std::all_of(group.members.begin(), group.members.end(),
+                             [&](int member) { return member >= 0 && member < size(); }),
+                 "group ", group, " has members beyond the world of ", size());
+  if (core_->engine) return Communicator(core_, core_->engine->add_lane(group));
+  Lane& lane = core_->recorded_lanes.emplace_back();
+  lane.group = group;
+  lane.id = static_cast<int>(core_->recorded_lanes.size()) - 1;
+  return Communicator(core_, lane);
+}
+
+void World::leave() {
+  everyone_->barrier().wait();
+}
+
+Counts World::counters() const {
+  return core_->counters.snapshot();
+}
+void World::reset_counters() {
+  core_->counters.reset();
+}
+Bytes World::scratch_peak() const {
+  return Bytes(core_->engine ? core_->engine->scratch_peak_bytes() : 0);
+}
+void World::record(schedule::Schedule* schedule) {
+  core_->recorder = schedule;
+}
+
+void World::abort(const std::string& reason, int status) {
+  if (core_->engine) core_->engine->abort(reason, status);
+}
+
+}  // namespace fourfold::comm

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/grid/transfer.hpp"
+
+#include <algorithm>
+
+#include "fourfold/base/check.hpp"
+
+namespace fourfold::grid {
+
+namespace {
+
+/// A block of one dimension under `from`: its part that is wanted, and where along the axes it
+/// lies.
+struct Overlap {
+  Range range;
+  Coord coord;
+};
+
+void add_coord(Coord& coord, const Axes& axes, const Coord& from) {
+  for (Axis axis : axes) coord[axis] = from[axis];
+}
+
+/// The blocks of dimension `d` that share something with `wanted`.
+std::vector<Overlap> overlaps(const Spread& from, std::size_t d, const Range& wanted) {
+  std::vector<Overlap> found;
+  const Axes& axes = from.layout.dim(d);
+  for (int member : from.grid.group(axes, 0).members) {
+    const Coord coord = from.grid.coord_of(member);
+    const Range shared = intersect(range_along(from.shape[d], axes, from.grid, coord), wanted);
+    if (!shared.empty()) found.push_back({shared, coord});
+  }
+  return found;
+}
+
+int choose_source(const std::vector<int>& holders, int rank) {
+  if (std::find(holders.begin(), holders.end(), rank) != holders.end()) return rank;
+  return holders[static_cast<std::size_t>(rank) % holders.size()];
+}
+
+}  // namespace
+
+std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank) {
+  FOURFOLD_CHECK(from.shape == to.shape, "the two tensors have different shapes");
+  FOURFOLD_CHECK(from.layout.partial().empty(),
+                 "a sum that is not done cannot be copied: ", from.layout);
+  const Block wanted = to.layout.block(to.shape, to.grid, to.grid.coord_of(rank));
+  if (wanted.elements() == 0) return {};
+
+  // The product over the dimensions of the overlaps along each of them.
+  struct Open {
+    Block block;
+    Coord coord;
+  };
+  std::vector<Open> open(1);
+  for (std::size_t d = 0; d < from.shape.size(); ++d) {
+    std::vector<Open> next;
+    for (const Overlap& overlap : overlaps(from, d, wanted.ranges[d])) {
+      for (Open piece : open) {
+        piece.block.ranges.push_back(overlap.range);
+        add_coord(piece.coord, from.layout.dim(d), overlap.coord);
+        next.push_back(std::move(piece));
+      }
+    }
+    open = std::move(next);
+  }
+
+  std::vector<Piece> pieces;
+  for (Open& piece : open) {
+    pieces.push_back({choose_source(from.layout.replicas(from.grid, piece.coord), rank),
+                      std::move(piece.block)});
+  }
+  return pieces;
+}
+
+}  // namespace fourfold::grid

@@ -1,0 +1,35 @@
+// Where the pieces of a shard come from when a tensor changes its layout or its grid.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "fourfold/grid/layout.hpp"
+
+namespace fourfold::grid {
+
+/// A tensor of one shape, spread over one grid.
+struct Spread {
+  Shape shape;
+  Layout layout;
+  Grid grid;
+
+  bool operator==(const Spread&) const = default;
+};
+
+/// `block` of the global tensor lies on rank `source`.
+struct Piece {
+  int source = 0;
+  Block block;
+
+  bool operator==(const Piece&) const = default;
+};
+
+/// The pieces that together are the block of `rank` under `to`, each element exactly once, taken
+/// from the ranks of `from`. Where several ranks of `from` hold a piece, the source is `rank`
+/// itself if it is one of them, else one chosen by `rank`, so that the readers of a replicated
+/// piece spread over its holders. Empty when the block is empty. Throws InvariantError when the
+/// shapes differ or `from` is partial.
+std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank);
+
+}  // namespace fourfold::grid

@@ -1,0 +1,76 @@
+// What one rank does in a training step, as a value: recorded from a real run or from a dry run,
+// priced by the planner and replayed by the simulator.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fourfold/base/units.hpp"
+#include "fourfold/grid/axis.hpp"
+#include "fourfold/schedule/collective.hpp"
+#include "fourfold/schedule/wire.hpp"
+
+namespace fourfold::schedule {
+
+/// A stretch of arithmetic on the compute stream.
+struct Compute {
+  std::string name;
+  Flops flops;
+  Bytes bytes;  ///< read and written in memory
+
+  bool operator==(const Compute&) const = default;
+};
+
+/// An operation handed to its lane; it runs when all before it in the lane have.
+struct Issue {
+  Collective collective;
+  grid::Axes axes;
+  int group_size = 1;
+  int index = 0;            ///< this rank's in the group
+  int lane = 0;             ///< operations of one lane run in order
+  std::int64_t number = 0;  ///< of the operation, counted over the whole schedule
+
+  bool operator==(const Issue&) const = default;
+};
+
+/// The compute stream stands still until operation `number` is done.
+struct Wait {
+  std::int64_t number = 0;
+
+  bool operator==(const Wait&) const = default;
+};
+
+using Step = std::variant<Compute, Issue, Wait>;
+
+/// Steps in the order of the compute stream.
+class Schedule {
+ public:
+  void compute(std::string name, Flops flops, Bytes bytes);
+  /// Returns the operation's number, for `wait`.
+  std::int64_t issue(const Collective& collective, const grid::Axes& axes, int group_size,
+                     int index, int lane);
+  void wait(std::int64_t number);
+
+  const std::vector<Step>& steps() const { return steps_; }
+  std::int64_t operations() const { return operations_; }
+
+  /// Sent by this rank in all steps together.
+  Traffic traffic() const;
+
+  bool operator==(const Schedule&) const = default;
+
+ private:
+  std::vector<Step> steps_;
+  std::int64_t operations_ = 0;
+};
+
+/// One line a step.
+std::string to_string(const Step& step);
+std::string to_string(const Schedule& schedule);
+std::ostream& operator<<(std::ostream& out, const Schedule& schedule);
+
+}  // namespace fourfold::schedule

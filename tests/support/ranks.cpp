@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/ranks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/comm/thread/thread.hpp"
+
+#include "tests/support/watchdog.hpp"
+
+namespace fourfold::test {
+
+void on_threads(int ranks, const Body& body, const comm::Options& options) {
+  const HangWatchdog watchdog(Seconds(240));
+  try {
+    comm::thread::run(
+        ranks,
+        [&](comm::World& world) {
+          const WatchedThread watched;
+          body(world);
+        },
+        options);
+  } catch (const std::exception& error) {
+    FAIL() << describe(error);
+  }
+}
+
+grid::Group everyone(const comm::World& world) {
+  return grid::Grid(grid::Sizes{.x = world.size()}).group(grid::Axis::kX, world.rank());
+}
+
+void expect_on_all_ranks(comm::World& world, bool holds, const std::string& message) {
+  const auto comm = world.communicator(everyone(world));
+  // The lowest rank that fails has the largest value; 0 when none does.
+  std::array<std::int64_t, 1> worst = {holds ? 0 : world.size() - world.rank()};
+  comm.all_reduce(comm::view(worst), comm::ReduceOp::kMax).wait();
+  if (worst[0] == 0) return;
+  const int failed = world.size() - static_cast<int>(worst[0]);
+  std::array<std::int64_t, 128> text{};
+  auto* bytes = reinterpret_cast<char*>(text.data());
+  if (world.rank() == failed) {
+    std::copy_n(message.data(), std::min(message.size(), sizeof text - 1), bytes);
+  }
+  comm.broadcast(comm::view(text), failed).wait();
+  throw Error(concat("on rank ", failed, ": ", bytes));
+}
+
+}  // namespace fourfold::test
