@@ -6,7 +6,6 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/core.hpp"
-#include "fourfold/comm/packed.hpp"
 
 namespace fourfold::comm {
 
@@ -157,30 +156,20 @@ Work::Part Communicator::start(const Collective& collective, std::vector<InOut> 
     part.recorded = core_->recorder->issue(collective, group().axes, size(), rank(), lane_->id);
   }
   if (core_->engine && size() > 1) {
-    std::vector<std::shared_ptr<const void>> owners;
-    for (const InOut& item : list) {
-      if (item.in.owner) owners.push_back(item.in.owner);
-      if (item.out.owner) owners.push_back(item.out.owner);
-    }
-    part.issued = core_->engine->submit(
-        *lane_, collective, std::move(owners), [&](const Port& port, ScratchPool& scratch) {
-          if (list.size() > 1) return make_packed(collective, std::move(list), port, scratch);
-          const Buffers buffers =
-              list.empty() ? Buffers{} : Buffers{list.front().in, list.front().out};
-          return make_operation(collective, buffers, port, scratch);
-        });
+    part.issued = core_->engine->submit(*lane_, collective, std::move(list));
     return part;
   }
   if (core_->engine) {
     for (const InOut& item : list) {
       Collective one = collective;
       one.count = item.in.count;
-      run_alone(one, {item.in, item.out});
+      run_alone(one, item);
     }
   }
-  core_->counters.add_finished(
-      {collective.op, to_string(group().axes), size()},
-      {1, collective.payload(), traffic_of(collective, size(), rank()), Seconds(), Seconds()});
+  Count& count = lane_->counts[static_cast<std::size_t>(collective.op)];
+  ++count.calls;
+  count.payload += collective.payload();
+  count.wire += traffic_of(collective, size(), rank());
   return part;
 }
 

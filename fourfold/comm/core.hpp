@@ -14,10 +14,9 @@ namespace fourfold::comm {
 struct Core {
   int rank = 0;
   int size = 1;
-  Counters counters;
   schedule::Schedule* recorder = nullptr;  ///< where to write down what is issued, if anywhere
   std::unique_ptr<Engine> engine;          ///< null: nothing is executed, only counted and recorded
-  std::deque<Lane> recorded_lanes;         ///< without an engine
+  std::deque<Lane> recorded_lanes;         ///< without an engine, counted as if executed
 };
 
 }  // namespace fourfold::comm

@@ -8,28 +8,16 @@
 
 namespace fourfold::comm {
 
-void Counters::add_finished(const CounterKey& key, const Count& count) {
-  const std::lock_guard lock(mutex_);
-  Count& sum = counts_[key];
-  sum.calls += count.calls;
-  sum.payload += count.payload;
-  sum.wire += count.wire;
-  sum.seconds += count.seconds;
-}
-
-void Counters::add_exposed(const CounterKey& key, Seconds seconds) {
-  const std::lock_guard lock(mutex_);
-  counts_[key].exposed_seconds += seconds;
-}
-
-Counts Counters::snapshot() const {
-  const std::lock_guard lock(mutex_);
-  return counts_;
-}
-
-void Counters::reset() {
-  const std::lock_guard lock(mutex_);
-  counts_.clear();
+void add_counts(Counts& counts, const grid::Group& group, const CountsByOp& lane) {
+  for (std::size_t op = 0; op < lane.size(); ++op) {
+    if (lane[op].calls == 0) continue;
+    Count& sum = counts[{static_cast<schedule::Op>(op), to_string(group.axes), group.size()}];
+    sum.calls += lane[op].calls;
+    sum.payload += lane[op].payload;
+    sum.wire += lane[op].wire;
+    sum.seconds += lane[op].seconds;
+    sum.exposed_seconds += lane[op].exposed_seconds;
+  }
 }
 
 std::string to_string(const Counts& counts) {

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "fourfold/base/units.hpp"
+#include "fourfold/grid/grid.hpp"
 #include "fourfold/schedule/wire.hpp"
 
 namespace fourfold::comm {
@@ -32,17 +33,11 @@ struct Count {
 
 using Counts = std::map<CounterKey, Count>;
 
-class Counters {
- public:
-  void add_finished(const CounterKey& key, const Count& count);
-  void add_exposed(const CounterKey& key, Seconds seconds);
-  Counts snapshot() const;
-  void reset();
+/// The counts of one lane, by schedule::Op.
+using CountsByOp = std::array<Count, 8>;
 
- private:
-  mutable std::mutex mutex_;
-  Counts counts_;
-};
+/// Adds a lane's counts, where it has any, to those of its axes.
+void add_counts(Counts& counts, const grid::Group& group, const CountsByOp& lane);
 
 /// A table for people, one line a key.
 std::string to_string(const Counts& counts);

@@ -15,9 +15,13 @@ using namespace std::chrono_literals;
 /// With nothing to do, the progress thread looks that often whether another rank asks for
 /// something.
 constexpr auto kParkedLook = 50ms;
-/// How long it keeps looking often after the last operation has ended, so that the next one does
-/// not have to wake it.
-constexpr Seconds kLinger{0.01};
+/// How long it keeps looking after the last operation that it moved, so that the next one does not
+/// have to wake it.
+constexpr Seconds kLinger{0.02};
+/// How often it looks then.
+constexpr auto kLingerLook = 300us;
+/// How often a waiting thread looks at the clock.
+constexpr Seconds kDeadlineLook{0.02};
 
 bool is_pair(const schedule::Collective& c) {
   return c.op == schedule::Op::kSend || c.op == schedule::Op::kRecv;
@@ -30,9 +34,8 @@ int tag_of(const Lane& lane, const schedule::Collective& c) {
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Transport> transport, Counters& counters, const Options& options)
+Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
     : transport_(std::move(transport)),
-      counters_(counters),
       options_(options),
       answers_(static_cast<std::size_t>(transport_->size())) {
   if (transport_->size() > 1) progress_ = std::thread([this] { run_progress(); });
@@ -53,7 +56,7 @@ Engine::~Engine() {
   }
   {
     const std::lock_guard lock(mutex_);
-    stop_ = true;
+    stopping_ = true;
   }
   wake_.notify_all();
   if (progress_.joinable()) progress_.join();
@@ -73,18 +76,19 @@ Lane& Engine::add_lane(const grid::Group& group) {
 }
 
 IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective,
-                         std::vector<std::shared_ptr<const void>> owners, const Make& make) {
+                         std::vector<InOut> buffers) {
   auto issued = std::make_shared<Issued>();
   issued->collective = collective;
   issued->lane = &lane;
-  issued->owners = std::move(owners);
+  issued->buffers = std::move(buffers);
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
     throw_if_failed();
     issued->number = lane.issued++;
-    issued->operation =
-        make(Port(*transport_, lane.group, tag_of(lane, collective), issued->sent), scratch_);
+    issued->operation = make_operation(
+        collective, issued->buffers,
+        Port(*transport_, lane.group, tag_of(lane, collective), issued->sent), scratch_);
     Queue& queue = is_pair(collective)
                        ? lane.pairs[{collective.root, collective.op == schedule::Op::kSend}]
                        : lane.collectives;
@@ -99,7 +103,8 @@ IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective,
       }
       if (queue.empty()) active_.pop_back();
     }
-    wake = parked_ && transport_->needs_polling() && !active_.empty();
+    busy_ = !active_.empty();
+    wake = should_wake();
   }
   if (wake) wake_.notify_one();
   return issued;
@@ -117,12 +122,13 @@ void Engine::advance(Queue& queue) {
 
 void Engine::finish(Issued& issued) {
   issued.operation.reset();
-  issued.owners.clear();
+  issued.buffers.clear();
   ++issued.lane->finished;
-  const grid::Group& group = issued.lane->group;
-  counters_.add_finished(
-      {issued.collective.op, to_string(group.axes), group.size()},
-      {1, issued.collective.payload(), issued.sent, now() - issued.started, Seconds()});
+  Count& count = issued.lane->counts[static_cast<std::size_t>(issued.collective.op)];
+  ++count.calls;
+  count.payload += issued.collective.payload();
+  count.wire += issued.sent;
+  count.seconds += now() - issued.started;
   issued.done.store(true, std::memory_order_release);
 }
 
@@ -136,6 +142,7 @@ bool Engine::poll() {
     return true;
   }
   std::erase_if(active_, [](const Queue* queue) { return queue->empty(); });
+  busy_ = !active_.empty();
   return active_.size() != before;
 }
 
@@ -145,36 +152,41 @@ void Engine::wait(const IssuedPtr& issued) {
     return;
   }
   const Seconds since = now();
+  ++waiting_;  // before taking the lock: the progress thread leaves it alone from here on
   std::unique_lock lock(mutex_);
   waits_.push_back(issued);
-  Seconds checked = since;
   try {
-    for (int rounds = 0;; ++rounds) {
-      const std::uint64_t seen = transport_->activity();
-      if (poll()) rounds = 0;
-      if (issued->done.load(std::memory_order_relaxed)) break;
-      lock.unlock();
-      transport_->idle(seen, Idler::kCompute, rounds);
-      lock.lock();
-      if (rounds % 64 == 63 || !transport_->needs_polling()) {
-        if (now() - checked > Seconds(0.02)) {
-          checked = now();
-          check_deadline(lock, *issued, since);
-        }
-      }
-    }
+    drive(lock, *issued, since);
   } catch (...) {
     std::erase(waits_, issued);
+    --waiting_;
     throw;
   }
   std::erase(waits_, issued);
-  const bool wake = parked_ && waits_.empty() && transport_->needs_polling() && !active_.empty();
+  --waiting_;
+  issued->lane->counts[static_cast<std::size_t>(issued->collective.op)].exposed_seconds +=
+      now() - since;
+  const bool wake = should_wake();
   lock.unlock();
   if (wake) wake_.notify_one();
-  counters_.add_exposed(
-      {issued->collective.op, to_string(issued->lane->group.axes), issued->lane->group.size()},
-      now() - since);
   throw_if_failed(issued.get());
+}
+
+void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since) {
+  Seconds checked = since;
+  for (int rounds = 0;; ++rounds) {
+    const std::uint64_t seen = transport_->activity();
+    if (poll()) rounds = 0;
+    if (issued.done.load(std::memory_order_relaxed)) return;
+    lock.unlock();
+    transport_->idle(seen, Idler::kCompute, rounds);
+    lock.lock();
+    const bool look = rounds % 64 == 63 || !transport_->needs_polling();
+    if (look && now() - checked > kDeadlineLook) {
+      checked = now();
+      check_deadline(lock, issued, since);
+    }
+  }
 }
 
 bool Engine::test(const IssuedPtr& issued) {
@@ -210,11 +222,24 @@ void Engine::fail_locked(const std::string& reason) {
     queue->clear();
   }
   active_.clear();
+  busy_ = false;
   transport_->withdraw(*failure_);
 }
 
 void Engine::throw_if_failed(const Issued* issued) const {
   if (issued != nullptr ? issued->failed : failure_.has_value()) throw CommError(*failure_);
+}
+
+Counts Engine::counters() const {
+  const std::lock_guard lock(mutex_);
+  Counts counts;
+  for (const Lane& lane : lanes_) add_counts(counts, lane.group, lane.counts);
+  return counts;
+}
+
+void Engine::reset_counters() {
+  const std::lock_guard lock(mutex_);
+  for (Lane& lane : lanes_) lane.counts = {};
 }
 
 std::int64_t Engine::scratch_peak_bytes() const {
@@ -224,28 +249,41 @@ std::int64_t Engine::scratch_peak_bytes() const {
 
 // --- progress
 
+// The thread that waits moves everything along itself; the progress thread does it while nobody
+// waits. It must not get in the way of the other: it takes the lock only when there is work and
+// nobody holds it, and sleeps between looks.
 void Engine::run_progress() {
   set_this_rank(transport_->rank());
-  Seconds last_busy = now();
+  Seconds last_work = now();
   int rounds = 0;
-  std::unique_lock lock(mutex_);
-  while (!stop_) {
-    const bool busy = !active_.empty() && waits_.empty();
-    if (busy) last_busy = now();
-    if (!transport_->needs_polling() || now() - last_busy > kLinger) {
-      // Nothing to do, or the waiting thread does it.
-      parked_ = true;
-      wake_.wait_for(lock, kParkedLook);
-      parked_ = false;
-      last_busy = active_.empty() ? last_busy : now();
-    } else {
-      lock.unlock();
+  while (!stopping_) {
+    if (!transport_->needs_polling()) {
+      park();
+    } else if (busy_ && waiting_ == 0) {
+      if (std::unique_lock lock(mutex_, std::try_to_lock); lock && poll()) rounds = 0;
+      last_work = now();
       transport_->idle(0, Idler::kProgress, rounds++);
-      lock.lock();
+    } else if (now() - last_work < kLinger) {
+      std::this_thread::sleep_for(kLingerLook);
+    } else {
+      park();
+      last_work = busy_ && waiting_ == 0 ? now() : last_work;
     }
-    if (stop_ || !waits_.empty()) continue;
-    if (poll()) rounds = 0;
   }
+}
+
+/// Sleeps until there is work, looking now and then for questions of other ranks.
+void Engine::park() {
+  std::unique_lock lock(mutex_);
+  if (should_wake()) return;
+  parked_ = true;
+  wake_.wait_for(lock, kParkedLook);
+  parked_ = false;
+  if (waits_.empty() && !stopping_) poll();
+}
+
+bool Engine::should_wake() const {
+  return stopping_ || (parked_ && transport_->needs_polling() && waits_.empty() && !active_.empty());
 }
 
 }  // namespace fourfold::comm

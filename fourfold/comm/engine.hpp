@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,7 +36,7 @@ struct Issued {
   Lane* lane = nullptr;
   std::int64_t number = 0;  ///< in its lane
   OperationPtr operation;
-  std::vector<std::shared_ptr<const void>> owners;  ///< keep the buffers alive
+  std::vector<InOut> buffers;  ///< held for the memory that they own
   schedule::Traffic sent;
   Seconds started;
   std::atomic<bool> done{false};
@@ -55,13 +54,14 @@ struct Lane {
   int id = 0;
   std::int64_t issued = 0;
   std::int64_t finished = 0;
+  CountsByOp counts{};
   Queue collectives;
   std::map<std::pair<int, bool>, Queue> pairs;  ///< by peer and whether it is sent
 };
 
 class Engine {
  public:
-  Engine(std::unique_ptr<Transport> transport, Counters& counters, const Options& options);
+  Engine(std::unique_ptr<Transport> transport, const Options& options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   /// Finishes what is under way and leaves the world, unless the engine failed.
@@ -73,10 +73,9 @@ class Engine {
   /// count is what keeps their messages apart.
   Lane& add_lane(const grid::Group& group);
 
-  /// Makes the state machine under the engine's lock and starts it if it is first in its queue.
-  using Make = std::function<OperationPtr(const Port&, ScratchPool&)>;
-  IssuedPtr submit(Lane& lane, const schedule::Collective& collective,
-                   std::vector<std::shared_ptr<const void>> owners, const Make& make);
+  /// Hands the operation to its lane, and starts it if it is the first there. Several buffers are
+  /// several tensors of one operation.
+  IssuedPtr submit(Lane& lane, const schedule::Collective& collective, std::vector<InOut> buffers);
 
   /// Returns when the operation is done, moving everything along meanwhile. Throws CommError when a
   /// rank failed or the deadline passed.
@@ -91,11 +90,16 @@ class Engine {
   /// Gives up: whatever is under way is dropped, and every later call throws CommError.
   void fail(const std::string& reason);
 
+  Counts counters() const;
+  void reset_counters();
   std::int64_t scratch_peak_bytes() const;
 
  private:
   void run_progress();
+  void park();
+  bool should_wake() const;
   bool poll();
+  void drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
   void advance(Queue& queue);
   void finish(Issued& issued);
   void fail_locked(const std::string& reason);
@@ -108,7 +112,6 @@ class Engine {
   std::string investigate(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
 
   std::unique_ptr<Transport> transport_;
-  Counters& counters_;
   const Options options_;
 
   mutable std::mutex mutex_;  // everything below
@@ -120,9 +123,14 @@ class Engine {
   int accuser_ = -1;              // the rank that has asked the others where they are
   Seconds accused_at_;
   std::vector<std::optional<Position>> answers_;
-  bool stop_ = false;
   bool parked_ = false;  // the progress thread needs a notification to look
   std::condition_variable wake_;
+
+  // What the progress thread reads without the lock, to leave a waiting thread alone.
+  std::atomic<int> waiting_{0};
+  std::atomic<bool> busy_{false};  // active_ is not empty
+  std::atomic<bool> stopping_{false};
+
   std::thread progress_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/exchange.hpp"
+#include "fourfold/comm/packed.hpp"
 #include "fourfold/comm/ring.hpp"
 #include "fourfold/comm/transfers.hpp"
 #include "fourfold/comm/tree.hpp"
@@ -65,7 +66,7 @@ OperationPtr make_all_reduce(const schedule::Collective& c, const View& data, co
 
 }  // namespace
 
-OperationPtr make_operation(const schedule::Collective& c, const Buffers& buffers, const Port& port,
+OperationPtr make_operation(const schedule::Collective& c, const InOut& buffers, const Port& port,
                             ScratchPool& scratch) {
   const Algorithm algorithm = schedule::algorithm_of(c, port.size());
   const void* in = buffers.in.data;
@@ -94,7 +95,13 @@ OperationPtr make_operation(const schedule::Collective& c, const Buffers& buffer
   throw InvariantError("no such operation");
 }
 
-void run_alone(const schedule::Collective& c, const Buffers& buffers) {
+OperationPtr make_operation(const schedule::Collective& c, const std::vector<InOut>& buffers,
+                            const Port& port, ScratchPool& scratch) {
+  if (buffers.size() > 1) return make_packed(c, buffers, port, scratch);
+  return make_operation(c, buffers.empty() ? InOut{} : buffers.front(), port, scratch);
+}
+
+void run_alone(const schedule::Collective& c, const InOut& buffers) {
   FOURFOLD_CHECK(c.op != Op::kSend && c.op != Op::kRecv, "a group of one has no peer");
   const bool copies = c.op == Op::kAllGather || c.op == Op::kReduceScatter || c.op == Op::kReduce;
   if (copies && buffers.in.data != buffers.out.data && c.count > 0) {

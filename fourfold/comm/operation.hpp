@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -63,38 +64,40 @@ class Operation {
 
 using OperationPtr = std::unique_ptr<Operation>;
 
-/// The buffers of one operation: `in` is read, `out` written; in-place operations use `out` alone.
-struct Buffers {
-  ConstView in;
-  View out;
-};
-
 /// The state machine of `collective` for this rank, by the algorithm that `schedule::algorithm_of`
-/// names. The group has more than one member.
-OperationPtr make_operation(const schedule::Collective& collective, const Buffers& buffers,
+/// names. The group has more than one member. In-place operations use `out` alone, a barrier no
+/// buffers; several buffers are packed into one.
+OperationPtr make_operation(const schedule::Collective& collective,
+                            const std::vector<InOut>& buffers, const Port& port,
+                            ScratchPool& scratch);
+OperationPtr make_operation(const schedule::Collective& collective, const InOut& buffers,
                             const Port& port, ScratchPool& scratch);
 
 /// What a group of one has to do, done at once.
-void run_alone(const schedule::Collective& collective, const Buffers& buffers);
+void run_alone(const schedule::Collective& collective, const InOut& buffers);
 
-/// A queue of bounded size, in place: messages in flight, oldest first.
+/// A short queue, in place: messages in flight, oldest first.
 template <class T>
 class Window {
  public:
-  explicit Window(int capacity) : items_(static_cast<std::size_t>(capacity)) {}
+  static constexpr std::size_t kLargest = 4;
+  static_assert(2 * schedule::kLargestWindow <= kLargest);
+
+  explicit Window(int capacity) : capacity_(static_cast<std::size_t>(capacity)) {}
 
   bool empty() const { return size_ == 0; }
-  bool full() const { return size_ == items_.size(); }
+  bool full() const { return size_ == capacity_; }
   T& front() { return items_[first_]; }
   const T& front() const { return items_[first_]; }
-  void push(T item) { items_[(first_ + size_++) % items_.size()] = std::move(item); }
+  void push(T item) { items_[(first_ + size_++) % kLargest] = std::move(item); }
   void pop() {
-    first_ = (first_ + 1) % items_.size();
+    first_ = (first_ + 1) % kLargest;
     --size_;
   }
 
  private:
-  std::vector<T> items_;
+  std::array<T, kLargest> items_{};
+  std::size_t capacity_;
   std::size_t first_ = 0;
   std::size_t size_ = 0;
 };

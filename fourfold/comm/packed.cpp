@@ -27,8 +27,8 @@ class Packed final : public Operation {
     in_ = scratch.take(in_bytes);
     if (!in_place) out_ = scratch.take(out_bytes);
     const std::int64_t size = schedule::size_of(collective.dtype);
-    Buffers buffers{{in_.data(), in_bytes / size, collective.dtype}, {}};
-    buffers.out = {result(), out_bytes / size, collective.dtype};
+    const InOut buffers{{in_.data(), in_bytes / size, collective.dtype},
+                        {result(), out_bytes / size, collective.dtype}};
     inner_ = make_operation(collective, buffers, port, scratch);
   }
 

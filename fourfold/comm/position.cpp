@@ -69,9 +69,24 @@ class Explanation {
     }
   }
 
+  /// Whether a rank waits for the stuck operation itself: in a collective the members of a ring or
+  /// an exchange wait for each other all the time, as the two ends of a pair do.
+  bool waits_here(const Position& position) const {
+    if (position.waiting_group.str() != FixedText(stuck_.group).str()) return false;
+    const schedule::Collective& mine = stuck_.place.collective;
+    const schedule::Collective& its = position.waiting_for.collective;
+    if ((mine.op == schedule::Op::kSend && its.op == schedule::Op::kRecv) ||
+        (mine.op == schedule::Op::kRecv && its.op == schedule::Op::kSend)) {
+      const auto root = static_cast<std::size_t>(its.root);
+      return root < stuck_.members.size() && stuck_.members[root] == stuck_.rank;
+    }
+    return position.waiting_for.number == stuck_.place.number && its == mine;
+  }
+
   /// Walks from a rank to the one that it waits for, until one is silent, does not wait, or comes
-  /// twice.
+  /// twice. Only waits for different operations make a circle that cannot open by itself.
   void follow(int rank, std::set<int> seen) {
+    bool elsewhere = seen.size() > 1;  // from a member that is behind
     while (rank >= 0) {
       if (!answer(rank)) {
         silent_.insert(rank);
@@ -79,6 +94,7 @@ class Explanation {
       }
       const Position& position = *answer(rank);
       if (!seen.insert(rank).second) {
+        if (!elsewhere) return;
         findings_.push_back(concat("the waits form a circle through rank ", rank,
                                    ": ranks issue operations in different orders"));
         return;
@@ -90,6 +106,7 @@ class Explanation {
       if (std::find(stuck_.members.begin(), stuck_.members.end(), rank) == stuck_.members.end()) {
         findings_.push_back(concat(named(position.rank), ": ", doing(position)));
       }
+      elsewhere = elsewhere || !waits_here(position);
       rank = position.awaited;
     }
   }

@@ -37,7 +37,7 @@ class Broadcast final : public Operation {
         received_(place_.parent < 0 ? segments_ : 0),
         posted_(received_),
         receives_(cut_.window),
-        sends_(cut_.window * std::max(1, static_cast<int>(place_.children.size()))) {}
+        sends_(2 * cut_.window) {}
 
   bool advance() override {
     for (bool moved = true; moved;) {

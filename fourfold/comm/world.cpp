@@ -14,7 +14,7 @@ World::World(std::unique_ptr<Transport> transport, const Options& options)
     : core_(std::make_shared<Core>()), unwinding_(std::uncaught_exceptions()) {
   core_->rank = transport->rank();
   core_->size = transport->size();
-  core_->engine = std::make_unique<Engine>(std::move(transport), core_->counters, options);
+  core_->engine = std::make_unique<Engine>(std::move(transport), options);
   add_everyone();
 }
 
@@ -74,11 +74,17 @@ void World::leave() {
 }
 
 Counts World::counters() const {
-  return core_->counters.snapshot();
+  if (core_->engine) return core_->engine->counters();
+  Counts counts;
+  for (const Lane& lane : core_->recorded_lanes) add_counts(counts, lane.group, lane.counts);
+  return counts;
 }
+
 void World::reset_counters() {
-  core_->counters.reset();
+  if (core_->engine) core_->engine->reset_counters();
+  for (Lane& lane : core_->recorded_lanes) lane.counts = {};
 }
+
 Bytes World::scratch_peak() const {
   return Bytes(core_->engine ? core_->engine->scratch_peak_bytes() : 0);
 }

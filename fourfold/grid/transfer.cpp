@@ -41,6 +41,8 @@ int choose_source(const std::vector<int>& holders, int rank) {
 
 std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank) {
   FOURFOLD_CHECK(from.shape == to.shape, "the two tensors have different shapes");
+  FOURFOLD_CHECK_EQ(from.layout.rank(), from.shape.size(), "dimensions of ", from.layout,
+                    " and of the shape");
   FOURFOLD_CHECK(from.layout.partial().empty(),
                  "a sum that is not done cannot be copied: ", from.layout);
   const Block wanted = to.layout.block(to.shape, to.grid, to.grid.coord_of(rank));

@@ -18,7 +18,7 @@ std::string_view to_string(Algorithm algorithm) {
 }
 
 Segments segments_of(Priority priority) {
-  return priority == Priority::kUrgent ? Segments{1_MiB, 4} : Segments{256_KiB, 1};
+  return priority == Priority::kUrgent ? Segments{4_MiB, 2} : Segments{256_KiB, 1};
 }
 
 namespace {

@@ -1,0 +1,18 @@
+// What a program does as one rank of a job, from joining it to its exit status.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "fourfold/comm/world.hpp"
+
+namespace fourfold::comm::mpi {
+
+/// Joins the world, runs `body` and leaves with all others; returns 0. When `body` or the
+/// communication throws, `report` receives one line and the job ends on all ranks with the error's
+/// exit status: 2 for a ConfigError, else 1. An error that every rank finds is reported once.
+int run(const std::function<void(World&)>& body,
+        const std::function<void(const std::string&)>& report, const Options& options = {});
+
+}  // namespace fourfold::comm::mpi

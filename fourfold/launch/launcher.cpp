@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/launch/launcher.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/launch/environment.hpp"
+#include "fourfold/launch/remarks.hpp"
+
+namespace fourfold::launch {
+
+namespace {
+
+constexpr int kMostRanks = 4096;
+constexpr std::array<int, 4> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+std::atomic<pid_t> running{0};     // mpirun
+std::atomic<int> last_signal{0};  // received by this process
+
+void pass_on(int signal) {
+  last_signal = signal;
+  if (const pid_t child = running; child > 0) kill(child, signal == SIGQUIT ? SIGTERM : signal);
+}
+
+/// Passes signals on while it lives, and restores what was before.
+class SignalRelay {
+ public:
+  SignalRelay() {
+    last_signal = 0;
+    struct sigaction action {};
+    action.sa_handler = pass_on;
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
+      sigaction(kPassedOn[i], &action, &before_[i]);
+    }
+  }
+  SignalRelay(const SignalRelay&) = delete;
+  SignalRelay& operator=(const SignalRelay&) = delete;
+  ~SignalRelay() {
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
+      sigaction(kPassedOn[i], &before_[i], nullptr);
+    }
+  }
+
+ private:
+  std::array<struct sigaction, kPassedOn.size()> before_{};
+};
+
+std::optional<std::string> find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  for (const std::string& folder : split(path != nullptr ? path : "", ':')) {
+    const std::string file = folder + "/" + name;
+    if (access(file.c_str(), X_OK) == 0) return file;
+  }
+  return std::nullopt;
+}
+
+void check(const Job& job) {
+  if (job.ranks < 1 || job.ranks > kMostRanks) {
+    throw ConfigError(concat("--ranks ", job.ranks, " must be from 1 to ", kMostRanks,
+                             " on one machine; on a cluster start the program with mpirun or srun"));
+  }
+  if (is_rank()) {
+    throw ConfigError(
+        "--ranks starts processes by itself; leave it out under mpirun or srun, which have "
+        "started them already");
+  }
+}
+
+std::vector<std::string> mpirun_command(const Job& job) {
+  const auto mpirun = find_program("mpirun");
+  if (!mpirun) {
+    throw ConfigError("--ranks needs the program mpirun: install the package openmpi-bin");
+  }
+  // The ranks bind themselves (environment.hpp), which works under every launcher alike. The list of
+  // signals that Open MPI prints a page about must hold one: 31 is a signal that nobody sends.
+  std::vector<std::string> command = {*mpirun,     "--oversubscribe",      "--bind-to", "none",
+                                      "-np",       std::to_string(job.ranks), "--mca",
+                                      "opal_signal", "31"};
+  if (job.ranks > usable_cores()) {
+    command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
+  }
+  command.insert(command.end(), job.command.begin(), job.command.end());
+  return command;
+}
+
+void set_environment(int ranks) {
+  for (const auto& [name, value] : thread_variables(ranks)) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  if (geteuid() == 0) {
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  }
+}
+
+/// In the child: becomes mpirun, in a process group of its own so that a Ctrl-C reaches it once,
+/// through us.
+[[noreturn]] void become(const std::vector<std::string>& command, int error_pipe, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);
+  dup2(error_pipe, STDERR_FILENO);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  _exit(127);
+}
+
+void write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+/// Shows what comes through the pipe until its last writer has closed it.
+void forward(int pipe, RemarkFilter& filter) {
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    pollfd ready{pipe, POLLIN, 0};
+    const int count = poll(&ready, 1, 100);
+    if (count == 0) write_all(STDERR_FILENO, filter.flush_line());
+    if (count <= 0) continue;
+    const ssize_t size = read(pipe, buffer.data(), buffer.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    write_all(STDERR_FILENO, filter.feed({buffer.data(), static_cast<std::size_t>(size)}));
+  }
+  write_all(STDERR_FILENO, filter.flush());
+}
+
+/// The process's parent, or 0.
+pid_t parent_of(const std::filesystem::path& process) {
+  std::ifstream file(process / "stat");
+  std::string text;
+  std::getline(file, text);
+  // "pid (name) state parent ...", where the name may hold anything.
+  std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  char state = 0;
+  pid_t parent = 0;
+  rest >> state >> parent;
+  return parent;
+}
+
+void end_children() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const auto id = parse_int(entry.path().filename().string());
+    if (id && parent_of(entry.path()) == getpid()) kill(static_cast<pid_t>(*id), SIGKILL);
+  }
+}
+
+/// mpirun's status. Whatever it leaves behind is adopted by this process, ended and reaped.
+int reap(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  kill(-child, SIGKILL);
+  using std::chrono::steady_clock;
+  const auto limit = steady_clock::now() + std::chrono::seconds(5);
+  while (waitpid(-1, nullptr, WNOHANG) >= 0 && steady_clock::now() < limit) {
+    end_children();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return status;
+}
+
+}  // namespace
+
+int run(const Job& job) {
+  check(job);
+  const std::vector<std::string> command = mpirun_command(job);
+  std::array<int, 2> pipes{};
+  if (pipe2(pipes.data(), O_CLOEXEC) != 0) throw Error("no pipe for the ranks' messages");
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  set_environment(job.ranks);
+  const SignalRelay relay;
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) throw Error("mpirun could not be started: no process left");
+  if (child == 0) become(command, pipes[1], parent);
+  running = child;
+  close(pipes[1]);
+  RemarkFilter filter;
+  forward(pipes[0], filter);
+  close(pipes[0]);
+  const int status = reap(child);
+  running = 0;
+  if (last_signal != 0) return 128 + last_signal;
+  if (filter.death()) job.report(to_string(*filter.death()));
+  return WIFEXITED(status) && WEXITSTATUS(status) < 128 ? WEXITSTATUS(status) : 1;
+}
+
+}  // namespace fourfold::launch

@@ -1,0 +1,27 @@
+// Starts the ranks of a job on this machine: what `fourfold ... --ranks N` does.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace fourfold::launch {
+
+struct Job {
+  int ranks = 1;
+  std::vector<std::string> command;  ///< the program and its arguments, for every rank
+  /// Receives one line about a rank that died without a word of its own.
+  std::function<void(const std::string&)> report;
+};
+
+/// Runs the job under mpirun and returns when no process of it is left: 0 when all ranks returned 0,
+/// the status of the first rank that did not, 1 when a rank was killed, 128 + n when this process
+/// received signal n, which is passed on. The standard error of the ranks passes through, without
+/// mpirun's own remarks. Throws ConfigError, before anything is started, when the job cannot be.
+int run(const Job& job);
+
+/// The cores that this process may use.
+int usable_cores();
+
+}  // namespace fourfold::launch

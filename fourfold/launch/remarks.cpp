@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/launch/remarks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <regex>
+#include <utility>
+
+#include "fourfold/base/text.hpp"
+
+namespace fourfold::launch {
+
+namespace {
+
+constexpr std::size_t kLongestRemark = 60;  // lines
+
+bool is_rule(const std::string& line) {
+  const std::string_view text = trim(line);
+  return text.size() >= 60 && text.find_first_not_of('-') == std::string_view::npos;
+}
+
+/// "[host:123] [[1,0],0] ORTE_ERROR_LOG: ...", which may come when a rank ends the job.
+bool is_log(const std::string& line) {
+  return line.starts_with('[') && line.find("ORTE_ERROR_LOG") != std::string::npos;
+}
+
+/// The beginnings of what mpirun says when a job ends badly.
+bool is_remark(const std::string& text) {
+  constexpr std::array<std::string_view, 6> kSigns = {
+      "mpirun noticed that",  "mpirun detected that", "MPI_ABORT was invoked",
+      "Primary job  termin", "a process has exited", "mpirun has exited due to"};
+  return std::any_of(kSigns.begin(), kSigns.end(), [&](std::string_view sign) {
+    return text.find(sign) != std::string::npos;
+  });
+}
+
+std::optional<Death> find_death(const std::string& text) {
+  static const std::regex killed(
+      R"(process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+))");
+  static const std::regex exited(R"(Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+))");
+  std::smatch found;
+  if (std::regex_search(text, found, killed)) {
+    return Death{std::stoi(found[1]), found[2], std::stoi(found[3]), 0};
+  }
+  if (std::regex_search(text, found, exited)) {
+    return Death{std::stoi(found[1]), "", 0, std::stoi(found[2])};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string to_string(const Death& death) {
+  const std::string where = death.host.empty() ? "" : " on " + death.host;
+  if (death.signal == 0) {
+    return concat("rank ", death.rank, where, " ended with status ", death.status);
+  }
+  return concat("rank ", death.rank, where, " was killed by signal ", death.signal, " (",
+                strsignal(death.signal), ")");
+}
+
+std::string RemarkFilter::feed(std::string_view text) {
+  std::string shown;
+  for (;;) {
+    const auto end = text.find('\n');
+    partial_ += text.substr(0, end);
+    if (end == std::string_view::npos) return shown;
+    text.remove_prefix(end + 1);
+    shown += take_line(std::exchange(partial_, {}) + "\n");
+  }
+}
+
+std::string RemarkFilter::flush_line() {
+  const bool may_be_remark = !block_.empty() || partial_.starts_with('-') || partial_.starts_with('[');
+  return may_be_remark ? std::string() : std::exchange(partial_, {});
+}
+
+std::string RemarkFilter::flush() {
+  std::string shown = end_block();
+  return shown + std::exchange(partial_, {});
+}
+
+std::string RemarkFilter::take_line(std::string line) {
+  if (is_log(line)) return {};
+  const bool rule = is_rule(line);
+  if (block_.empty() && !rule) return line;
+  block_.push_back(std::move(line));
+  if (block_.size() == 1 || (!rule && block_.size() < kLongestRemark)) return {};
+  return end_block();
+}
+
+std::string RemarkFilter::end_block() {
+  const std::string text = join(std::exchange(block_, {}), "");
+  if (!is_remark(text)) return text;
+  if (!death_) death_ = find_death(text);
+  return {};
+}
+
+}  // namespace fourfold::launch

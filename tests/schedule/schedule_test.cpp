@@ -1,0 +1,176 @@
+// A schedule as a value: what it records, compares, sums and prints.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/schedule/schedule.hpp"
+
+#include <sstream>
+#include <string>
+#include <variant>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/base/error.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using grid::Axes;
+using grid::Axis;
+using schedule::Collective;
+using schedule::Compute;
+using schedule::DType;
+using schedule::Issue;
+using schedule::Op;
+using schedule::Priority;
+using schedule::ReduceOp;
+using schedule::Schedule;
+using schedule::Traffic;
+using schedule::Wait;
+
+const Collective kReduce{.op = Op::kAllReduce, .count = 1 << 20};
+const Collective kGather{
+    .op = Op::kAllGather, .dtype = DType::kBF16, .priority = Priority::kBackground, .count = 4096};
+
+/// A product whose weights are gathered before it and whose output is reduced behind it.
+Schedule linear() {
+  Schedule schedule;
+  const auto weights = schedule.issue(kGather, Axis::kZ, 2, 1, 1);
+  schedule.wait(weights);
+  schedule.compute("linear", Flops(2e9), Bytes(3 << 20));
+  const auto output = schedule.issue(kReduce, {Axis::kY, Axis::kX}, 4, 3, 0);
+  schedule.wait(output);
+  return schedule;
+}
+
+TEST(Schedule, NumbersOperationsInOrderOverAllLanes) {
+  Schedule schedule;
+  EXPECT_EQ(schedule.operations(), 0);
+  EXPECT_EQ(schedule.issue(kReduce, Axis::kX, 2, 0, 5), 0);
+  schedule.compute("between", Flops(1), Bytes(1));
+  EXPECT_EQ(schedule.issue(kGather, Axis::kY, 2, 0, 0), 1);
+  schedule.wait(0);
+  EXPECT_EQ(schedule.issue(kGather, Axis::kY, 2, 0, 5), 2);
+  EXPECT_EQ(schedule.operations(), 3);
+}
+
+TEST(Schedule, KeepsItsStepsInStreamOrder) {
+  const Schedule schedule = linear();
+  ASSERT_EQ(schedule.steps().size(), 5U);
+  EXPECT_EQ(std::get<Issue>(schedule.steps()[0]), (Issue{kGather, Axis::kZ, 2, 1, 1, 0}));
+  EXPECT_EQ(std::get<Wait>(schedule.steps()[1]), Wait{0});
+  EXPECT_EQ(std::get<Compute>(schedule.steps()[2]),
+            (Compute{"linear", Flops(2e9), Bytes(3 << 20)}));
+  EXPECT_EQ(std::get<Issue>(schedule.steps()[3]),
+            (Issue{kReduce, {Axis::kY, Axis::kX}, 4, 3, 0, 1}));
+  EXPECT_EQ(std::get<Wait>(schedule.steps()[4]), Wait{1});
+}
+
+TEST(Schedule, RefusesAWaitForWhatWasNeverIssued) {
+  Schedule schedule;
+  EXPECT_THROW(schedule.wait(0), InvariantError);
+  EXPECT_THROW(schedule.wait(-1), InvariantError);
+  schedule.issue(kReduce, Axis::kX, 2, 0, 0);
+  EXPECT_NO_THROW(schedule.wait(0));
+  EXPECT_THROW(schedule.wait(1), InvariantError);
+  EXPECT_EQ(schedule.steps().size(), 2U) << "a refused wait leaves no step";
+}
+
+TEST(Schedule, IsEqualStepByStep) {
+  EXPECT_EQ(linear(), linear());
+  EXPECT_EQ(Schedule(), Schedule());
+  EXPECT_NE(linear(), Schedule());
+  Schedule longer = linear();
+  longer.compute("more", Flops(1), Bytes(1));
+  EXPECT_NE(longer, linear());
+  const Schedule copy = longer;
+  EXPECT_EQ(copy, longer);
+}
+
+TEST(Schedule, DiffersInEveryPartOfAStep) {
+  const auto issued = [](const Collective& c, const Axes& axes, int size, int index, int lane) {
+    Schedule schedule;
+    schedule.issue(c, axes, size, index, lane);
+    return schedule;
+  };
+  const Schedule base = issued(kReduce, Axis::kX, 4, 1, 0);
+  EXPECT_EQ(issued(kReduce, Axis::kX, 4, 1, 0), base);
+  EXPECT_NE(issued(kGather, Axis::kX, 4, 1, 0), base);
+  EXPECT_NE(issued(kReduce, Axis::kY, 4, 1, 0), base);
+  EXPECT_NE(issued(kReduce, Axis::kX, 2, 1, 0), base);
+  EXPECT_NE(issued(kReduce, Axis::kX, 4, 2, 0), base);
+  EXPECT_NE(issued(kReduce, Axis::kX, 4, 1, 1), base);
+  const auto computed = [](const char* name, double flops, int bytes) {
+    Schedule schedule;
+    schedule.compute(name, Flops(flops), Bytes(bytes));
+    return schedule;
+  };
+  EXPECT_EQ(computed("a", 1, 2), computed("a", 1, 2));
+  EXPECT_NE(computed("a", 1, 2), computed("b", 1, 2));
+  EXPECT_NE(computed("a", 1, 2), computed("a", 2, 2));
+  EXPECT_NE(computed("a", 1, 2), computed("a", 1, 1));
+}
+
+TEST(Schedule, SumsItsTraffic) {
+  EXPECT_EQ(Schedule().traffic(), Traffic{});
+  Traffic expected = schedule::traffic_of(kGather, 2, 1);
+  expected += schedule::traffic_of(kReduce, 4, 3);
+  EXPECT_EQ(linear().traffic(), expected);
+  EXPECT_EQ(expected.bytes.value(), 4096 + 2 * 3 * (1 << 20));  // (p-1)/p and 2(p-1)/p of each
+  for (int index : {0, 1, 3}) {  // of a tree over four: the root sends twice, a leaf not at all
+    Schedule one;
+    const Collective broadcast{.op = Op::kBroadcast, .count = 10};
+    one.issue(broadcast, Axis::kX, 4, index, 0);
+    EXPECT_EQ(one.traffic(), schedule::traffic_of(broadcast, 4, index));
+    EXPECT_EQ(one.traffic().messages, index == 0 ? 2 : 0);
+  }
+  Schedule alone;
+  alone.issue(kReduce, Axis::kX, 1, 0, 0);
+  EXPECT_EQ(alone.traffic(), Traffic{});
+}
+
+TEST(Schedule, PrintsALineAStep) {
+  const std::string expected =
+      "issue #0 on lane 1: all_gather of 4096 bf16, background over z (1 of 2)\n"
+      "wait for #0\n"
+      "compute linear: 2.00 GFLOP, 3.00 MiB\n"
+      "issue #1 on lane 0: all_reduce sum of 1048576 f32 over y+x (3 of 4)\n"
+      "wait for #1\n";
+  EXPECT_EQ(schedule::to_string(linear()), expected);
+  std::ostringstream out;
+  out << linear();
+  EXPECT_EQ(out.str(), expected);
+  EXPECT_EQ(schedule::to_string(Schedule()), "");
+}
+
+TEST(Collective, Prints) {
+  const auto text = [](const Collective& c) { return schedule::to_string(c); };
+  EXPECT_EQ(text({}), "barrier");
+  EXPECT_EQ(text({.op = Op::kAllReduce, .count = 1024}), "all_reduce sum of 1024 f32");
+  EXPECT_EQ(text({.op = Op::kBroadcast,
+                  .dtype = DType::kBF16,
+                  .priority = Priority::kBackground,
+                  .count = 10,
+                  .root = 2}),
+            "broadcast from 2 of 10 bf16, background");
+  EXPECT_EQ(text({.op = Op::kReduce,
+                  .dtype = DType::kI64,
+                  .reduce = ReduceOp::kMax,
+                  .count = 3,
+                  .root = 1}),
+            "reduce max to 1 of 3 i64");
+  EXPECT_EQ(text({.op = Op::kReduceScatter, .dtype = DType::kF64, .count = 8}),
+            "reduce_scatter sum of 8 f64");
+  EXPECT_EQ(text({.op = Op::kSend, .count = 5, .root = 4}), "send to 4 of 5 f32");
+  EXPECT_EQ(text({.op = Op::kRecv, .count = 5, .root = 4}), "recv from 4 of 5 f32");
+}
+
+TEST(Collective, PayloadIsTheWholeTensor) {
+  EXPECT_EQ((Collective{.dtype = DType::kF64, .count = 10}).payload(), Bytes(80));
+  EXPECT_EQ((Collective{.dtype = DType::kI64, .count = 10}).payload(), Bytes(80));
+  EXPECT_EQ((Collective{.dtype = DType::kF32, .count = 10}).payload(), Bytes(40));
+  EXPECT_EQ((Collective{.dtype = DType::kBF16, .count = 10}).payload(), Bytes(20));
+  const Collective huge{.dtype = DType::kF64, .count = std::int64_t{1} << 40};
+  EXPECT_EQ(huge.payload().value(), std::int64_t{1} << 43);
+}
+
+}  // namespace
+}  // namespace fourfold::test
