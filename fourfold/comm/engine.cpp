@@ -27,9 +27,12 @@ bool is_pair(const schedule::Collective& c) {
   return c.op == schedule::Op::kSend || c.op == schedule::Op::kRecv;
 }
 
-/// Two tags a lane: collectives, and messages between pairs.
+/// A tag for each kind of operation of a lane, so that ranks that disagree about what comes next
+/// hang and are found, instead of taking each other's messages for their own.
+constexpr int kTagsPerLane = 8;
 int tag_of(const Lane& lane, const schedule::Collective& c) {
-  return 2 * lane.id + (is_pair(c) ? 1 : 0);
+  const auto kind = c.op == schedule::Op::kRecv ? schedule::Op::kSend : c.op;
+  return kTagsPerLane * lane.id + static_cast<int>(kind);
 }
 
 }  // namespace
@@ -68,9 +71,9 @@ Lane& Engine::add_lane(const grid::Group& group) {
   Lane& lane = lanes_.emplace_back();
   lane.group = group;
   lane.id = static_cast<int>(lanes_.size()) - 1;
-  if (2 * lane.id + 1 > transport_->max_tag()) {
+  if (kTagsPerLane * (lane.id + 1) > transport_->max_tag()) {
     throw CommError(concat("too many communicators: this backend has tags for ",
-                           (transport_->max_tag() + 1) / 2));
+                           transport_->max_tag() / kTagsPerLane));
   }
   return lane;
 }
@@ -283,7 +286,8 @@ void Engine::park() {
 }
 
 bool Engine::should_wake() const {
-  return stopping_ || (parked_ && transport_->needs_polling() && waits_.empty() && !active_.empty());
+  return stopping_ ||
+         (parked_ && transport_->needs_polling() && waits_.empty() && !active_.empty());
 }
 
 }  // namespace fourfold::comm

@@ -36,9 +36,9 @@ class Explanation {
       if (member != stuck_.rank) judge_member(member);
     }
     if (findings_.empty() && silent_.empty()) follow(stuck_.awaited, {stuck_.rank});
-    for (int rank : silent_) findings_.push_back(named(rank) + " does not answer");
+    for (int rank : silent_) add(named(rank) + " does not answer");
     if (findings_.empty()) {
-      findings_.push_back("every member has issued it: the network stands still or is too slow");
+      add("every member has issued it: the network stands still or is too slow");
     }
     return concat(stuck_.place.collective, " (number ", stuck_.place.number, " of group ",
                   stuck_.group, ") is not done after ", stuck_.waited, ": ", join(findings_, "; "));
@@ -59,13 +59,12 @@ class Explanation {
                       stuck_.place.collective.op == schedule::Op::kRecv;
     if (pair) return;  // the peer's own count of this lane says nothing; the waits tell
     if (position.issued <= stuck_.place.number) {
-      findings_.push_back(concat(named(position.rank), " is behind, it has issued ",
-                                 position.issued, " operations there: ", doing(position)));
+      add(concat(named(position.rank), " is behind, it has issued ", position.issued,
+                 " operations there: ", doing(position)));
       if (position.waiting) follow(position.awaited, {stuck_.rank, rank});
     } else if (position.current.number == stuck_.place.number &&
                position.current.collective != stuck_.place.collective) {
-      findings_.push_back(
-          concat(named(position.rank), " calls ", position.current.collective, " in its place"));
+      add(concat(named(position.rank), " calls ", position.current.collective, " in its place"));
     }
   }
 
@@ -95,19 +94,25 @@ class Explanation {
       const Position& position = *answer(rank);
       if (!seen.insert(rank).second) {
         if (!elsewhere) return;
-        findings_.push_back(concat("the waits form a circle through rank ", rank,
-                                   ": ranks issue operations in different orders"));
+        add(concat("the waits form a circle through rank ", rank,
+                   ": ranks issue operations in different orders"));
         return;
       }
       if (!position.waiting) {
-        findings_.push_back(concat(named(position.rank), " is waited for: ", doing(position)));
+        add(concat(named(position.rank), " is waited for: ", doing(position)));
         return;
       }
       if (std::find(stuck_.members.begin(), stuck_.members.end(), rank) == stuck_.members.end()) {
-        findings_.push_back(concat(named(position.rank), ": ", doing(position)));
+        add(concat(named(position.rank), ": ", doing(position)));
       }
       elsewhere = elsewhere || !waits_here(position);
       rank = position.awaited;
+    }
+  }
+
+  void add(const std::string& finding) {
+    if (std::find(findings_.begin(), findings_.end(), finding) == findings_.end()) {
+      findings_.push_back(finding);
     }
   }
 

@@ -43,8 +43,8 @@ std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank) {
   FOURFOLD_CHECK(from.shape == to.shape, "the two tensors have different shapes");
   FOURFOLD_CHECK_EQ(from.layout.rank(), from.shape.size(), "dimensions of ", from.layout,
                     " and of the shape");
-  FOURFOLD_CHECK(from.layout.partial().empty(),
-                 "a sum that is not done cannot be copied: ", from.layout);
+  FOURFOLD_CHECK(from.layout.partial().empty() && to.layout.partial().empty(),
+                 "summands cannot be copied as values: ", from.layout, " to ", to.layout);
   const Block wanted = to.layout.block(to.shape, to.grid, to.grid.coord_of(rank));
   if (wanted.elements() == 0) return {};
 

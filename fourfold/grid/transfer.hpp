@@ -29,7 +29,8 @@ struct Piece {
 /// from the ranks of `from`. Where several ranks of `from` hold a piece, the source is `rank`
 /// itself if it is one of them, else one chosen by `rank`, so that the readers of a replicated
 /// piece spread over its holders. Empty when the block is empty. Throws InvariantError when the
-/// shapes differ or `from` is partial.
+/// shapes differ or one of
+/// the layouts is partial.
 std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank);
 
 }  // namespace fourfold::grid

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/launch/environment.hpp"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <sched.h>
+#include <unistd.h>
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"

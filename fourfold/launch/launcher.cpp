@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/launch/launcher.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,11 +8,16 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <poll.h>
 #include <sstream>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
@@ -32,7 +31,7 @@ namespace {
 constexpr int kMostRanks = 4096;
 constexpr std::array<int, 4> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-std::atomic<pid_t> running{0};     // mpirun
+std::atomic<pid_t> running{0};    // mpirun
 std::atomic<int> last_signal{0};  // received by this process
 
 void pass_on(int signal) {
@@ -74,8 +73,9 @@ std::optional<std::string> find_program(const std::string& name) {
 
 void check(const Job& job) {
   if (job.ranks < 1 || job.ranks > kMostRanks) {
-    throw ConfigError(concat("--ranks ", job.ranks, " must be from 1 to ", kMostRanks,
-                             " on one machine; on a cluster start the program with mpirun or srun"));
+    throw ConfigError(
+        concat("--ranks ", job.ranks, " must be from 1 to ", kMostRanks,
+               " on one machine; on a cluster start the program with mpirun or srun"));
   }
   if (is_rank()) {
     throw ConfigError(
@@ -89,11 +89,11 @@ std::vector<std::string> mpirun_command(const Job& job) {
   if (!mpirun) {
     throw ConfigError("--ranks needs the program mpirun: install the package openmpi-bin");
   }
-  // The ranks bind themselves (environment.hpp), which works under every launcher alike. The list of
-  // signals that Open MPI prints a page about must hold one: 31 is a signal that nobody sends.
-  std::vector<std::string> command = {*mpirun,     "--oversubscribe",      "--bind-to", "none",
-                                      "-np",       std::to_string(job.ranks), "--mca",
-                                      "opal_signal", "31"};
+  // The ranks bind themselves (environment.hpp), which works under every launcher alike. The list
+  // of signals that Open MPI prints a page about must hold one: 31 is a signal that nobody sends.
+  std::vector<std::string> command = {
+      *mpirun, "--oversubscribe", "--bind-to", "none", "-np", std::to_string(job.ranks),
+      "--mca", "opal_signal",     "31"};
   if (job.ranks > usable_cores()) {
     command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
   }

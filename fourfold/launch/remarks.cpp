@@ -20,19 +20,20 @@ bool is_rule(const std::string& line) {
   return text.size() >= 60 && text.find_first_not_of('-') == std::string_view::npos;
 }
 
-/// "[host:123] [[1,0],0] ORTE_ERROR_LOG: ...", which may come when a rank ends the job.
+/// Lines that Open MPI writes while a job ends: "[host:123] [[1,0],0] ORTE_ERROR_LOG: ...", and
+/// "[host:123] Read -1, expected 200000, errno = 3" when a peer's memory is gone.
 bool is_log(const std::string& line) {
-  return line.starts_with('[') && line.find("ORTE_ERROR_LOG") != std::string::npos;
+  static const std::regex log(R"(^\[[^\]]+:\d+\] (.*ORTE_ERROR_LOG|Read -1, expected \d+, errno))");
+  return std::regex_search(line, log);
 }
 
 /// The beginnings of what mpirun says when a job ends badly.
 bool is_remark(const std::string& text) {
   constexpr std::array<std::string_view, 6> kSigns = {
-      "mpirun noticed that",  "mpirun detected that", "MPI_ABORT was invoked",
+      "mpirun noticed that", "mpirun detected that", "MPI_ABORT was invoked",
       "Primary job  termin", "a process has exited", "mpirun has exited due to"};
-  return std::any_of(kSigns.begin(), kSigns.end(), [&](std::string_view sign) {
-    return text.find(sign) != std::string::npos;
-  });
+  return std::any_of(kSigns.begin(), kSigns.end(),
+                     [&](std::string_view sign) { return text.find(sign) != std::string::npos; });
 }
 
 std::optional<Death> find_death(const std::string& text) {
@@ -72,7 +73,8 @@ std::string RemarkFilter::feed(std::string_view text) {
 }
 
 std::string RemarkFilter::flush_line() {
-  const bool may_be_remark = !block_.empty() || partial_.starts_with('-') || partial_.starts_with('[');
+  const bool may_be_remark =
+      !block_.empty() || partial_.starts_with('-') || partial_.starts_with('[');
   return may_be_remark ? std::string() : std::exchange(partial_, {});
 }
 

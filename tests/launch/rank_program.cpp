@@ -3,12 +3,11 @@
 //   rank_program [--ranks N] ok | throw R | exit R S | kill R | stop R | bad-input | spin R | print
 // R is the rank that misbehaves while all are in a loop of collectives.
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "fourfold/base/error.hpp"

@@ -1,0 +1,77 @@
+// A dry run records what a real run does.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/comm/recording/recording.hpp"
+
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/ranks.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using grid::Axis;
+
+const grid::Grid kGrid({.x = 2, .y = 3, .data = 2});
+
+/// One program for both: some operations over several groups, waited for out of order.
+schedule::Schedule program(comm::World& world, bool real) {
+  schedule::Schedule schedule;
+  const auto x = world.communicator(kGrid.group(Axis::kX, world.rank()));
+  const auto yx = world.communicator(kGrid.group({Axis::kY, Axis::kX}, world.rank()));
+  const auto z = world.communicator(kGrid.group(Axis::kZ, world.rank()));
+  const auto data = world.communicator(kGrid.group(Axis::kData, world.rank()));
+  std::vector<float> memory(real ? 60000 : 0, 1.F);
+  const auto piece = [&](std::int64_t begin, std::int64_t count) {
+    return comm::View{real ? memory.data() + begin : nullptr, count, comm::DType::kF32};
+  };
+  world.reset_counters();
+  world.record(&schedule);
+  auto gather = x.all_gather(piece(0, 500), piece(1000, 1000));
+  schedule.compute("product", Flops(1e6), Bytes(4000));
+  auto reduce = yx.reduce_scatter(piece(6000, 6000), piece(15000, 1000), comm::ReduceOp::kSum,
+                                  comm::Priority::kBackground);
+  z.all_reduce(piece(20000, 100)).wait();
+  reduce.wait();
+  data.all_reduce({piece(30000, 10), piece(40000, 20000)}).wait();
+  gather.wait();
+  data.broadcast(piece(0, 7), 1).wait();
+  world.record(nullptr);
+  return schedule;
+}
+
+TEST(Recording, EqualsARealRunOnEveryRank) {
+  std::mutex mutex;
+  on_threads(kGrid.ranks(), [&](comm::World& world) {
+    const schedule::Schedule real = program(world, true);
+    const auto real_counts = world.counters();
+    auto dry_world = comm::recording::open(world.rank(), world.size());
+    const schedule::Schedule dry = program(dry_world, false);
+    const auto dry_counts = dry_world.counters();
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(real, dry) << "real:\n" << real << "dry:\n" << dry;
+    EXPECT_EQ(dry.operations(), 5);
+    EXPECT_EQ(dry.steps().size(), 11U);
+    ASSERT_EQ(real_counts.size(), dry_counts.size());
+    for (const auto& [key, count] : real_counts) {
+      ASSERT_TRUE(dry_counts.contains(key));
+      EXPECT_EQ(count.calls, dry_counts.at(key).calls);
+      EXPECT_EQ(count.payload, dry_counts.at(key).payload);
+      EXPECT_EQ(count.wire, dry_counts.at(key).wire);
+    }
+  });
+}
+
+TEST(Recording, AnyRankOfALargeGrid) {
+  const grid::Grid grid({.x = 8, .y = 16, .z = 8, .data = 16});
+  auto world = comm::recording::open(12345, grid.ranks());
+  const auto comm = world.communicator(grid.group({Axis::kY, Axis::kX}, world.rank()));
+  EXPECT_EQ(comm.size(), 128);
+  const std::int64_t count = std::int64_t{1} << 40;
+  comm.all_reduce({nullptr, count, comm::DType::kBF16}).wait();
+  EXPECT_EQ(world.counters().begin()->second.wire.bytes, Bytes(2 * 127 * (count / 128) * 2));
+}
+
+}  // namespace
+}  // namespace fourfold::test

@@ -1,0 +1,171 @@
+// Failures among ranks as threads: every rank learns of them, and the line says who is to blame.
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/comm/self/self.hpp"
+#include "fourfold/comm/thread/thread.hpp"
+
+#include "tests/support/ranks.hpp"
+#include "tests/support/watchdog.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using comm::view;
+
+const comm::Options kShort{.deadline = Seconds(0.5), .answer_time = Seconds(0.5)};
+
+/// What `run` throws when `body` fails, as text.
+std::string failure_of(int ranks, const Body& body) {
+  const HangWatchdog watchdog(Seconds(60));
+  try {
+    comm::thread::run(ranks, body, kShort);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(ThreadFailure, ThrowingRankEndsTheOthers) {
+  std::atomic<int> told = 0;
+  const std::string text = failure_of(4, [&](comm::World& world) {
+    const auto comm = world.communicator(everyone(world));
+    std::vector<float> data(1000, 1.F);
+    for (int i = 0;; ++i) {
+      if (i == 10 && world.rank() == 2) throw IoError("the disk is full");
+      try {
+        comm.all_reduce(view(data)).wait();
+      } catch (const CommError& error) {
+        told += contains(error.what(), "rank 2 failed") ? 1 : 0;
+        throw;
+      }
+    }
+  });
+  EXPECT_EQ(text, "the disk is full");
+  EXPECT_EQ(told, 3);
+}
+
+TEST(ThreadFailure, ExceptionWithWorkUnderWay) {
+  const std::string text = failure_of(3, [&](comm::World& world) {
+    const auto comm = world.communicator(everyone(world));
+    std::vector<float> data(300000, 1.F);
+    auto work = comm.all_reduce(view(data));
+    if (world.rank() == 1) throw IoError("in the middle");
+    work.wait();
+    comm.barrier().wait();
+  });
+  EXPECT_EQ(text, "in the middle");
+}
+
+TEST(ThreadFailure, RankThatIsBehindIsNamed) {
+  const std::string text = failure_of(4, [](comm::World& world) {
+    const auto comm = world.communicator(everyone(world));
+    if (world.rank() == 3) std::this_thread::sleep_for(std::chrono::seconds(3));
+    comm.barrier().wait();
+  });
+  EXPECT_TRUE(contains(text, "barrier (number 0 of group x [0 1 2 3])")) << text;
+  EXPECT_TRUE(contains(text, "rank 3 on this process is behind")) << text;
+  EXPECT_TRUE(contains(text, "outside of communication")) << text;
+}
+
+TEST(ThreadFailure, DifferentOrdersAreACircle) {
+  const std::string text = failure_of(2, [](comm::World& world) {
+    const auto a = world.communicator(everyone(world));
+    const auto b = world.communicator(everyone(world));
+    std::vector<float> data(10, 1.F);
+    const bool first = world.rank() == 0;
+    (first ? a : b).all_reduce(view(data)).wait();
+    (first ? b : a).all_reduce(view(data)).wait();
+  });
+  EXPECT_TRUE(contains(text, "is behind")) << text;
+  EXPECT_TRUE(contains(text, "the waits form a circle")) << text;
+}
+
+TEST(ThreadFailure, DifferentSizesAreFound) {
+  const std::string text = failure_of(2, [](comm::World& world) {
+    const auto comm = world.communicator(everyone(world));
+    std::vector<float> data(world.rank() == 0 ? 10 : 20, 1.F);
+    comm.all_reduce(view(data)).wait();
+  });
+  EXPECT_TRUE(contains(text, "they issue different operations")) << text;
+}
+
+TEST(ThreadFailure, AnotherOperationInItsPlaceIsFound) {
+  const std::string text = failure_of(4, [](comm::World& world) {
+    const auto comm = world.communicator(everyone(world));
+    std::vector<float> data(10, 1.F);
+    if (world.rank() == 1) {
+      comm.broadcast(view(data), 3).wait();
+    } else {
+      comm.all_reduce(view(data)).wait();
+    }
+  });
+  EXPECT_TRUE(
+      contains(text, "rank 1 on this process calls broadcast from 3 of 10 f32 in its place"))
+      << text;
+}
+
+TEST(ThreadFailure, DroppedWorkIsWaitedFor) {
+  on_threads(4, [](comm::World& world) {
+    const auto comm = world.communicator(everyone(world));
+    std::vector<std::int64_t> data(1000, 1);
+    { const auto dropped = comm.all_reduce(view(data)); }
+    expect_on_all_ranks(world, data[999] == 4, "the sum is not there");
+  });
+}
+
+TEST(ThreadFailure, OwnersLiveUntilTheOperationIsDone) {
+  on_threads(2, [](comm::World& world) {
+    const auto comm = world.communicator(everyone(world));
+    const auto owner = std::make_shared<std::vector<float>>(100000, 1.F);
+    comm::View data = view(*owner);
+    data.owner = owner;
+    auto work = comm.all_reduce(std::move(data));
+    work.wait();
+    expect_on_all_ranks(world, owner.use_count() == 1, "the buffer is still held");
+  });
+}
+
+TEST(Communicator, RefusesWhatCannotBe) {
+  auto world = comm::self::open();
+  const auto comm = world.communicator(everyone(world));
+  std::vector<float> f32(4);
+  std::vector<double> f64(4);
+  EXPECT_THROW(comm.broadcast(view(f32), 1), InvariantError);
+  EXPECT_THROW(comm.send(view(f32), 0), InvariantError);
+  EXPECT_THROW(comm.all_gather(view(f32), view(f64)), InvariantError);
+  EXPECT_THROW(comm.all_gather(view(f32), view(std::span(f32).first(3))), InvariantError);
+  EXPECT_THROW(comm.all_reduce(std::vector<comm::View>{view(f32), view(f64)}), InvariantError);
+  EXPECT_THROW(comm.all_reduce(std::vector<comm::View>{}), InvariantError);
+  EXPECT_THROW(world.communicator({grid::Axis::kX, {0, 1}, 0}), InvariantError);
+  EXPECT_THROW(world.communicator({grid::Axis::kX, {1, 0}, 0}), InvariantError);
+}
+
+TEST(HangWatchdogDeathTest, PrintsWhereEachRankHangs) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        const HangWatchdog watchdog(Seconds(1));
+        comm::thread::run(2, [](comm::World& world) {
+          const WatchedThread watched;
+          if (world.rank() == 1) {
+            for (volatile bool forever = true; forever;) {
+            }
+          }
+          world.communicator(everyone(world)).barrier().wait();
+        });
+      },
+      testing::ExitedWithCode(70), "rank 0 hangs here(.|\n)*Engine(.|\n)*rank 1 hangs here");
+}
+
+}  // namespace
+}  // namespace fourfold::test
