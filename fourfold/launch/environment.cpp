@@ -39,6 +39,10 @@ int usable_cores() {
   return std::max(1, static_cast<int>(cores_of(0).size()));
 }
 
+std::string this_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
 bool is_rank() {
   constexpr std::array kNames = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
   return std::any_of(kNames.begin(), kNames.end(),
@@ -70,13 +74,17 @@ std::vector<std::pair<std::string, std::string>> thread_variables(int ranks_on_h
   return variables;
 }
 
+int kernel_threads() {
+  return variable("OPENBLAS_NUM_THREADS").value_or(usable_cores());
+}
+
 void ensure_thread_variables(char** argv) {
   const auto place = local_place();
   if (!place) return;
   const auto variables = thread_variables(place->size);
   if (variables.empty()) return;
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
-  execv("/proc/self/exe", argv);
+  execv(this_program().c_str(), argv);
   throw Error("the program could not start itself again with its number of threads set");
 }
 

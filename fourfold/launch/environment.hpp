@@ -9,6 +9,9 @@
 
 namespace fourfold::launch {
 
+/// The file of the running program.
+std::string this_program();
+
 /// Whether mpirun, srun or another launcher started this process as one rank of several.
 bool is_rank();
 
@@ -19,9 +22,12 @@ struct LocalPlace {
 };
 std::optional<LocalPlace> local_place();
 
-/// Variables that must be set before the numerical libraries load: each rank's share of the cores as
-/// its number of threads. What the user has set stays.
+/// Variables that must be set before the numerical libraries load: each rank's share of the cores
+/// as its number of threads. What the user has set stays.
 std::vector<std::pair<std::string, std::string>> thread_variables(int ranks_on_host);
+
+/// The threads that the numerical libraries of this process use.
+int kernel_threads();
 
 /// For a rank that was started without these variables (by a bare mpirun or srun): sets them and
 /// starts the program again in place. Returns when there is nothing to do. Call first in main.

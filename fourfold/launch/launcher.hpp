@@ -15,10 +15,11 @@ struct Job {
   std::function<void(const std::string&)> report;
 };
 
-/// Runs the job under mpirun and returns when no process of it is left: 0 when all ranks returned 0,
-/// the status of the first rank that did not, 1 when a rank was killed, 128 + n when this process
-/// received signal n, which is passed on. The standard error of the ranks passes through, without
-/// mpirun's own remarks. Throws ConfigError, before anything is started, when the job cannot be.
+/// Runs the job under mpirun and returns when no process of it is left: 0 when all ranks returned
+/// 0, the status of the first rank that did not, 1 when a rank was killed, 128 + n when this
+/// process received signal n, which is passed on. The standard error of the ranks passes through,
+/// without mpirun's own remarks. Throws ConfigError, before anything is started, when the job
+/// cannot be.
 int run(const Job& job);
 
 /// The cores that this process may use.

@@ -27,7 +27,8 @@ class RemarkFilter {
  public:
   /// Takes a piece of the stream; returns what is to be shown of it so far.
   std::string feed(std::string_view text);
-  /// The stream pauses: returns the line that it is in the middle of, unless a remark may begin there.
+  /// The stream pauses: returns the line that it is in the middle of, unless a remark may begin
+  /// there.
   std::string flush_line();
   /// The stream has ended: returns all that was held back.
   std::string flush();

@@ -156,7 +156,7 @@ void check_dtype(const Communicator& comm, const ContractSizes& sizes, Findings&
     if (sizes.around_segment && priority == Priority::kBackground) {
       counts.insert(counts.end(), {segment - 1, segment, segment + 1});
     }
-    if (priority == Priority::kUrgent && (kDType == DType::kF32 || sizes.large_in_every_dtype)) {
+    if (priority == Priority::kUrgent) {
       counts.push_back(sizes.large_bytes / size / comm.size());
     }
     for (const std::int64_t n : counts) {
@@ -227,7 +227,7 @@ void check_operations(comm::World& world, int group_size, const ContractSizes& s
   findings.judge(world);
 }
 
-void check_many_groups(comm::World& world, const grid::Grid& grid) {
+void check_many_groups(comm::World& world, const grid::Grid& grid, int rounds) {
   using grid::Axis;
   const std::vector<grid::Axes> kinds = {Axis::kX,
                                          Axis::kY,
@@ -241,18 +241,17 @@ void check_many_groups(comm::World& world, const grid::Grid& grid) {
   for (const grid::Axes& axes : kinds) {
     comms.push_back(world.communicator(grid.group(axes, world.rank())));
   }
-  constexpr int kRounds = 6;
   Findings findings;
   std::vector<std::vector<float>> sums;
   std::vector<std::vector<double>> gathers;
   std::vector<comm::Work> works;
-  sums.reserve(kRounds * comms.size());
-  gathers.reserve(kRounds * comms.size());
+  sums.reserve(static_cast<std::size_t>(rounds) * comms.size());
+  gathers.reserve(static_cast<std::size_t>(rounds) * comms.size());
   const auto count_of = [](int round, std::size_t k) {
     return static_cast<std::int64_t>(1 + 1234 * round * (k + 1));
   };
   std::vector<std::vector<double>> inputs;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     for (std::size_t k = 0; k < comms.size(); ++k) {
       const auto own = [&](std::int64_t i) { return value_at(comms[k].rank(), i + round); };
       const std::int64_t n = count_of(round, k);
@@ -270,7 +269,7 @@ void check_many_groups(comm::World& world, const grid::Grid& grid) {
     if (i % 3 == 0) static_cast<void>(works[i].test());
     works[i].wait();
   }
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     for (std::size_t k = 0; k < comms.size(); ++k) {
       const std::size_t at = static_cast<std::size_t>(round) * comms.size() + k;
       const std::int64_t n = count_of(round, k);

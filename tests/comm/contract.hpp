@@ -13,7 +13,6 @@ struct ContractSizes {
   std::vector<std::int64_t> counts = {0, 1, 1009};
   bool around_segment = true;  ///< one less and one more than a segment, and exactly one
   std::int64_t large_bytes = 10 << 20;
-  bool large_in_every_dtype = true;
 };
 
 /// Every operation in every dtype, size and priority on groups of `group_size` ranks, with the
@@ -23,7 +22,7 @@ void check_operations(comm::World& world, int group_size, const ContractSizes& s
 
 /// Operations in flight at once on every axis of a grid over the whole world and on two lanes of
 /// the same group, waited for out of order.
-void check_many_groups(comm::World& world, const grid::Grid& grid);
+void check_many_groups(comm::World& world, const grid::Grid& grid, int rounds = 6);
 
 /// Sums that round: every rank has the same bits, those that the documented order gives.
 void check_order_of_sums(comm::World& world);

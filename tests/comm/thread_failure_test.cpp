@@ -109,9 +109,10 @@ TEST(ThreadFailure, AnotherOperationInItsPlaceIsFound) {
       comm.all_reduce(view(data)).wait();
     }
   });
-  EXPECT_TRUE(
-      contains(text, "rank 1 on this process calls broadcast from 3 of 10 f32 in its place"))
-      << text;
+  // Whichever side notices first names the other one's operation.
+  EXPECT_TRUE(contains(text, "in its place")) << text;
+  EXPECT_TRUE(contains(text, "all_reduce sum of 10 f32")) << text;
+  EXPECT_TRUE(contains(text, "broadcast from 3 of 10 f32")) << text;
 }
 
 TEST(ThreadFailure, DroppedWorkIsWaitedFor) {
@@ -151,6 +152,9 @@ TEST(Communicator, RefusesWhatCannotBe) {
 }
 
 TEST(HangWatchdogDeathTest, PrintsWhereEachRankHangs) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "this sanitizer holds signals back";
+#endif
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
       {

@@ -69,7 +69,9 @@ int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     if (!arguments.empty() && arguments[0] == "--ranks") {
-      launch::Job job{static_cast<int>(parse_int(arguments.at(1)).value_or(0)), {argv[0]}, report};
+      launch::Job job{static_cast<int>(parse_int(arguments.at(1)).value_or(0)),
+                      {launch::this_program()},
+                      report};
       job.command.insert(job.command.end(), arguments.begin() + 2, arguments.end());
       return launch::run(job);
     }

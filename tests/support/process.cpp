@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/process.hpp"
 
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fourfold/base/check.hpp"
 

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "fourfold/base/units.hpp"

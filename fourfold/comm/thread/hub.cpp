@@ -24,6 +24,7 @@ void Hub::post_send(Message& message, int tag) {
   Message& other = *waiting.receives.front();
   waiting.receives.pop_front();
   complete(message, other);
+  notify(message.peer);  // this rank is awake and will look by itself
 }
 
 void Hub::post_receive(Message& message, int tag) {
@@ -38,13 +39,12 @@ void Hub::post_receive(Message& message, int tag) {
   Message& other = *waiting.sends.front();
   waiting.sends.pop_front();
   complete(other, message);
+  notify(message.peer);
 }
 
 // Runs under the lock of the receiver's box, which `fail` takes too: after a failure no copy is
 // under way.
 void Hub::complete(Message& send, Message& receive) {
-  const int sender = send.owner;
-  const int receiver = receive.owner;
   auto state = Message::State::kDone;
   if (send.bytes != receive.bytes) {
     state = Message::State::kWrongSize;
@@ -56,8 +56,6 @@ void Hub::complete(Message& send, Message& receive) {
   // Whoever sees its message done may reuse it at once.
   send.state.store(state, std::memory_order_release);
   receive.state.store(state, std::memory_order_release);
-  notify(sender);
-  notify(receiver);
 }
 
 void Hub::send_control(const ControlMessage& message, int peer) {

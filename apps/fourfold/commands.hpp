@@ -1,0 +1,22 @@
+// The subcommands: each adds itself to the command line and, when it is chosen, sets what to run.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace fourfold::app {
+
+/// Runs with the program's own arguments and returns its exit status.
+using Command = std::function<int(char** argv)>;
+
+void add_info(CLI::App& app, Command& command);
+
+/// One line on standard error, after the program's name.
+void print_error(const std::string& line);
+
+}  // namespace fourfold::app

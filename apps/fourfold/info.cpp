@@ -1,0 +1,130 @@
+// fourfold info: what this program is built from and what the machine can do.
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "fourfold/base/file.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/comm/mpi/mpi.hpp"
+#include "fourfold/launch/environment.hpp"
+#include "fourfold/launch/launcher.hpp"
+#include "fourfold/tensor/gemm_rate.hpp"
+
+#include "apps/fourfold/commands.hpp"
+#include "apps/fourfold/ranks.hpp"
+
+namespace fourfold::app {
+
+namespace {
+
+using schedule::DType;
+
+/// What one rank tells about itself; sent as it is.
+struct RankInfo {
+  std::int64_t process = 0;
+  std::int64_t threads = 0;
+  std::array<char, 64> cores{};
+  double gemm_f32 = 0;
+  double gemm_bf16 = 0;
+};
+
+RankInfo measure(comm::World& world, const comm::Communicator& everyone) {
+  RankInfo info;
+  info.process = getpid();
+  info.threads = launch::kernel_threads();
+  std::snprintf(info.cores.data(), info.cores.size(), "%s", launch::bind_to_cores().c_str());
+  // All ranks at once, as in training: they share the memory and the power of the machine.
+  if (world.size() > 1) everyone.barrier().wait();
+  info.gemm_f32 = tensor::gemm_rate(DType::kF32).value();
+  if (world.size() > 1) everyone.barrier().wait();
+  info.gemm_bf16 = tensor::gemm_rate(DType::kBF16).value();
+  return info;
+}
+
+std::vector<RankInfo> gather(const comm::Communicator& everyone, const RankInfo& own) {
+  static_assert(sizeof(RankInfo) % sizeof(std::int64_t) == 0);
+  constexpr std::int64_t kWords = sizeof(RankInfo) / sizeof(std::int64_t);
+  std::vector<RankInfo> all(static_cast<std::size_t>(everyone.size()));
+  everyone
+      .all_gather({&own, kWords, DType::kI64}, {all.data(), kWords * everyone.size(), DType::kI64})
+      .wait();
+  return all;
+}
+
+nlohmann::json to_json(const comm::World& world, const std::vector<RankInfo>& ranks) {
+  nlohmann::json json = {{"version", FOURFOLD_VERSION},
+                         {"libtorch", tensor::libtorch_version()},
+                         {"blas", tensor::blas_library()},
+                         {"mpi", comm::mpi::library_version()},
+                         {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
+                         {"ranks", nlohmann::json::array()}};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    json["ranks"].push_back({{"rank", i},
+                             {"host", world.host(static_cast<int>(i))},
+                             {"process", ranks[i].process},
+                             {"cores", ranks[i].cores.data()},
+                             {"threads", ranks[i].threads},
+                             {"gemm_f32_flops_per_second", ranks[i].gemm_f32},
+                             {"gemm_bf16_flops_per_second", ranks[i].gemm_bf16}});
+  }
+  return json;
+}
+
+void print(const comm::World& world, const std::vector<RankInfo>& ranks) {
+  std::printf("Fourfold   %s\n", FOURFOLD_VERSION);
+  std::printf("libtorch   %s\n", tensor::libtorch_version().c_str());
+  std::printf("BLAS       %s\n", tensor::blas_library().c_str());
+  std::printf("MPI        %s\n", comm::mpi::library_version().c_str());
+  std::printf("backends   self, thread, mpi, recording\n");
+  std::printf("cores      %ld on this host\n\n", sysconf(_SC_NPROCESSORS_ONLN));
+  std::printf("%4s  %-16s %8s  %-8s %7s  %14s  %14s\n", "rank", "host", "process", "cores",
+              "threads", "GEMM f32", "GEMM bf16");
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    std::printf("%4zu  %-16s %8lld  %-8s %7lld  %14s  %14s\n", i,
+                world.host(static_cast<int>(i)).c_str(), static_cast<long long>(ranks[i].process),
+                ranks[i].cores.data(), static_cast<long long>(ranks[i].threads),
+                to_string(FlopsPerSecond(ranks[i].gemm_f32)).c_str(),
+                to_string(FlopsPerSecond(ranks[i].gemm_bf16)).c_str());
+  }
+  if (tensor::blas_library().find("openblas") == std::string::npos) {
+    std::printf(
+        "\nThe BLAS library is not OpenBLAS; products in f32 and f64 may be many times slower "
+        "than they\ncould be. On Debian: apt-get install libopenblas0-pthread\n");
+  }
+}
+
+void run(comm::World& world, const std::string& json_path) {
+  const auto everyone = world.communicator(grid::Grid({.x = world.size()}).everyone(world.rank()));
+  const std::vector<RankInfo> ranks = gather(everyone, measure(world, everyone));
+  if (world.rank() != 0) return;
+  print(world, ranks);
+  if (!json_path.empty()) write_text(json_path, to_json(world, ranks).dump(2) + "\n");
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, Command& command) {
+  struct Options {
+    RankOptions ranks;
+    std::string json;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* info = app.add_subcommand(
+      "info", "versions, the speed of matrix products, and where each rank would run");
+  add_rank_options(*info, options->ranks);
+  info->add_option("--json", options->json, "write the result to this file as well");
+  info->callback([options, &command] {
+    command = [options](char** argv) {
+      if (!options->json.empty()) check_writable("--json", options->json);
+      return run_on_ranks(options->ranks, argv,
+                          [&](comm::World& world) { run(world, options->json); });
+    };
+  });
+}
+
+}  // namespace fourfold::app

@@ -1,0 +1,50 @@
+// The program: reads the command line and hands over to a subcommand.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/launch/environment.hpp"
+
+#include "apps/fourfold/commands.hpp"
+
+namespace {
+
+using fourfold::app::print_error;
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "Fourfold trains large neural networks in four dimensions of parallelism, and predicts "
+      "how long it will take.");
+  app.name("fourfold");
+  app.set_version_flag("--version", FOURFOLD_VERSION);
+  app.require_subcommand(1);
+  fourfold::app::Command command;
+  fourfold::app::add_info(app, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    print_error(std::string(error.what()) + "; see fourfold --help");
+    return 2;
+  }
+  return command(argv);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    fourfold::launch::ensure_thread_variables(argv);
+    return run(argc, argv);
+  } catch (const fourfold::Error& error) {
+    print_error(error.what());
+    return error.exit_status();
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/fourfold/ranks.hpp"
+
+#include <cstdio>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/comm/mpi/run.hpp"
+#include "fourfold/comm/self/self.hpp"
+#include "fourfold/launch/environment.hpp"
+#include "fourfold/launch/launcher.hpp"
+
+#include "apps/fourfold/commands.hpp"
+
+namespace fourfold::app {
+
+namespace {
+
+/// The command line without --ranks N or --ranks=N.
+std::vector<std::string> without_ranks(char** argv) {
+  std::vector<std::string> words;
+  for (; *argv != nullptr; ++argv) {
+    const std::string_view word(*argv);
+    if (word == "--ranks") {
+      if (argv[1] != nullptr) ++argv;
+    } else if (!word.starts_with("--ranks=")) {
+      words.emplace_back(word);
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+void print_error(const std::string& line) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "fourfold: %s\n", line.c_str());
+}
+
+void add_rank_options(CLI::App& app, RankOptions& options) {
+  app.add_option("--ranks", options.ranks, "start that many processes on this machine");
+  app.add_option("--deadline", options.deadline,
+                 "seconds after which a wait for other ranks ends the job")
+      ->capture_default_str();
+}
+
+int run_on_ranks(const RankOptions& options, char** argv,
+                 const std::function<void(comm::World&)>& body) {
+  if (options.deadline <= 0) throw ConfigError("--deadline must be above 0 seconds");
+  comm::Options comm_options;
+  comm_options.deadline = Seconds(options.deadline);
+  if (options.ranks != 0) {
+    launch::Job job{options.ranks, without_ranks(argv), print_error};
+    job.command[0] = launch::this_program();
+    return launch::run(job);
+  }
+  if (launch::is_rank()) {
+    launch::bind_to_cores();
+    return comm::mpi::run(body, print_error, comm_options);
+  }
+  comm::World world = comm::self::open(comm_options);
+  body(world);
+  return 0;
+}
+
+}  // namespace fourfold::app

@@ -1,0 +1,29 @@
+// Running a subcommand on one rank, on several started here, or as one of a launcher's.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "fourfold/comm/world.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace fourfold::app {
+
+struct RankOptions {
+  int ranks = 0;  ///< 0: not asked for
+  double deadline = 600;
+};
+
+/// Adds --ranks and --deadline.
+void add_rank_options(CLI::App& app, RankOptions& options);
+
+/// Calls `body` as what this process is: a rank that mpirun or srun started; the launcher of
+/// options.ranks processes, which are this program again without --ranks; or one rank alone.
+/// Returns the exit status.
+int run_on_ranks(const RankOptions& options, char** argv,
+                 const std::function<void(comm::World&)>& body);
+
+}  // namespace fourfold::app

@@ -1,0 +1,22 @@
+// How fast this machine multiplies matrices: the rate that everything else is measured against.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "fourfold/base/units.hpp"
+#include "fourfold/schedule/collective.hpp"
+
+namespace fourfold::tensor {
+
+/// The best of up to `tries` products (fewer where one takes seconds) of two square matrices of
+/// `size` in this precision, with the threads that this process has. Not for integers.
+FlopsPerSecond gemm_rate(schedule::DType dtype, int size = 2048, int tries = 6);
+
+/// "1.13.1".
+std::string libtorch_version();
+
+/// The file of the BLAS library that is loaded, or "unknown".
+std::string blas_library();
+
+}  // namespace fourfold::tensor
