@@ -1,13 +1,13 @@
 // How fast collectives are against the best that the MPI library offers for the same result, in one
 // run: mpirun -np 2 --bind-to core build/release/bench/comm_speed
 // SPDX-License-Identifier: Apache-2.0
-#include <mpi.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include <mpi.h>
 
 #include "fourfold/comm/mpi/mpi.hpp"
 #include "fourfold/grid/grid.hpp"
@@ -22,11 +22,13 @@ struct Candidate {
   double best = 1e9;
 };
 
-void wait(MPI_Request request) { MPI_Wait(&request, MPI_STATUS_IGNORE); }
+void wait(MPI_Request request) {
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
 
-/// All candidates take turns, so that a slow moment of the machine hits all of them. Each runs twice
-/// and the second time counts, so that all find their own data in the caches; it is that of the
-/// slowest rank.
+/// All candidates take turns, so that a slow moment of the machine hits all of them. Each runs
+/// twice and the second time counts, so that all find their own data in the caches; it is that of
+/// the slowest rank.
 void measure(std::vector<Candidate>& candidates, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     for (Candidate& candidate : candidates) {
@@ -41,7 +43,8 @@ void measure(std::vector<Candidate>& candidates, int rounds) {
   }
 }
 
-void report(const char* op, std::size_t bytes, const std::vector<Candidate>& candidates, bool print) {
+void report(const char* op, std::size_t bytes, const std::vector<Candidate>& candidates,
+            bool print) {
   double library = 1e9;
   std::string which;
   for (std::size_t i = 1; i < candidates.size(); ++i) {
@@ -75,8 +78,7 @@ void run_size(const fourfold::comm::Communicator& comm, std::size_t bytes) {
       {"Allreduce in place",
        [&] { MPI_Allreduce(MPI_IN_PLACE, all.data(), n, MPI_FLOAT, MPI_SUM, world); }},
       {"Allreduce", [&] { MPI_Allreduce(full.data(), all.data(), n, MPI_FLOAT, MPI_SUM, world); }},
-      {"Iallreduce",
-       [&] {
+      {"Iallreduce", [&] {
          MPI_Iallreduce(MPI_IN_PLACE, all.data(), n, MPI_FLOAT, MPI_SUM, world, &r);
          wait(r);
        }}};
@@ -106,7 +108,8 @@ void run_size(const fourfold::comm::Communicator& comm, std::size_t bytes) {
        }},
       {"Ireduce_scatter",
        [&] {
-         MPI_Ireduce_scatter(full.data(), part.data(), counts.data(), MPI_FLOAT, MPI_SUM, world, &r);
+         MPI_Ireduce_scatter(full.data(), part.data(), counts.data(), MPI_FLOAT, MPI_SUM, world,
+                             &r);
          wait(r);
        }},
       {"Ireduce_scatter_block", [&] {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <pthread.h>
 
 #include "fourfold/base/check.hpp"
 
@@ -20,6 +21,12 @@ constexpr auto kParkedLook = 50ms;
 constexpr Seconds kLinger{0.02};
 /// How often it looks then.
 constexpr auto kLingerLook = 300us;
+/// The progress thread's rest between two looks, while operations are under way.
+constexpr std::chrono::nanoseconds kShortestRest = 20us;
+constexpr std::chrono::nanoseconds kLongestRest = 4ms;
+/// A waiting thread lets others have the lock, and looks for their questions, once in so many
+/// polls.
+constexpr int kRoundsPerBreath = 16;
 /// How often a waiting thread looks at the clock.
 constexpr Seconds kDeadlineLook{0.02};
 
@@ -70,6 +77,10 @@ Lane& Engine::add_lane(const grid::Group& group) {
   const std::lock_guard lock(mutex_);
   Lane& lane = lanes_.emplace_back();
   lane.group = group;
+  const std::string host = transport_->host(transport_->rank());
+  for (int member : group.members) {
+    if (transport_->host(member) != host) lane.reach = schedule::Reach::kNetwork;
+  }
   lane.id = static_cast<int>(lanes_.size()) - 1;
   if (kTagsPerLane * (lane.id + 1) > transport_->max_tag()) {
     throw CommError(concat("too many communicators: this backend has tags for ",
@@ -91,7 +102,8 @@ IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective,
     issued->number = lane.issued++;
     issued->operation = make_operation(
         collective, issued->buffers,
-        Port(*transport_, lane.group, tag_of(lane, collective), issued->sent), scratch_);
+        Port(*transport_, lane.group, lane.reach, tag_of(lane, collective), issued->sent),
+        scratch_);
     Queue& queue = is_pair(collective)
                        ? lane.pairs[{collective.root, collective.op == schedule::Op::kSend}]
                        : lane.collectives;
@@ -136,9 +148,9 @@ void Engine::finish(Issued& issued) {
 }
 
 bool Engine::poll() {
-  answer_control();
   const std::size_t before = active_.size();
   try {
+    transport_->poll();
     for (Queue* queue : active_) advance(*queue);
   } catch (const Error& error) {
     fail_locked(error.what());
@@ -179,11 +191,12 @@ void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Sec
   Seconds checked = since;
   for (int rounds = 0;; ++rounds) {
     const std::uint64_t seen = transport_->activity();
+    if (rounds % kRoundsPerBreath == 0) answer_control();
     if (poll()) rounds = 0;
     if (issued.done.load(std::memory_order_relaxed)) return;
-    lock.unlock();
-    transport_->idle(seen, Idler::kCompute, rounds);
-    lock.lock();
+    if (rounds % kRoundsPerBreath == 0 || !transport_->needs_polling()) lock.unlock();
+    transport_->idle(seen, rounds);
+    if (!lock) lock.lock();
     const bool look = rounds % 64 == 63 || !transport_->needs_polling();
     if (look && now() - checked > kDeadlineLook) {
       checked = now();
@@ -195,6 +208,7 @@ void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Sec
 bool Engine::test(const IssuedPtr& issued) {
   if (!issued->done.load(std::memory_order_acquire)) {
     const std::lock_guard lock(mutex_);
+    answer_control();
     poll();
   }
   const bool done = issued->done.load(std::memory_order_acquire);
@@ -257,15 +271,23 @@ std::int64_t Engine::scratch_peak_bytes() const {
 // nobody holds it, and sleeps between looks.
 void Engine::run_progress() {
   set_this_rank(transport_->rank());
+  pthread_setname_np(pthread_self(), "progress");
   Seconds last_work = now();
-  int rounds = 0;
+  std::chrono::nanoseconds rest = kShortestRest;
   while (!stopping_) {
     if (!transport_->needs_polling()) {
       park();
     } else if (busy_ && waiting_ == 0) {
-      if (std::unique_lock lock(mutex_, std::try_to_lock); lock && poll()) rounds = 0;
+      const std::uint64_t before = transport_->completions();
+      if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+        answer_control();
+        poll();
+      }
+      // Looking costs the compute thread some microseconds, so look about as often as messages end.
+      const bool moved = transport_->completions() != before;
+      rest = std::clamp(moved ? rest / 2 : rest * 2, kShortestRest, kLongestRest);
+      std::this_thread::sleep_for(rest);
       last_work = now();
-      transport_->idle(0, Idler::kProgress, rounds++);
     } else if (now() - last_work < kLinger) {
       std::this_thread::sleep_for(kLingerLook);
     } else {
@@ -282,7 +304,9 @@ void Engine::park() {
   parked_ = true;
   wake_.wait_for(lock, kParkedLook);
   parked_ = false;
-  if (waits_.empty() && !stopping_) poll();
+  if (!waits_.empty() || stopping_) return;
+  answer_control();
+  poll();
 }
 
 bool Engine::should_wake() const {

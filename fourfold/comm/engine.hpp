@@ -51,6 +51,7 @@ using Queue = std::deque<IssuedPtr>;
 /// form queues of their own, so that a send never waits for a receive issued before it.
 struct Lane {
   grid::Group group;
+  schedule::Reach reach = schedule::Reach::kHost;
   int id = 0;
   std::int64_t issued = 0;
   std::int64_t finished = 0;

@@ -20,7 +20,7 @@ class Bf16ReduceScatter final : public Operation {
   Bf16ReduceScatter(const schedule::Collective& collective, const BFloat16* in, BFloat16* out,
                     const Port& port, ScratchPool& scratch)
       : port_(port),
-        cut_(collective),
+        cut_(collective, port.reach()),
         count_(collective.count),
         in_(in),
         out_(out),

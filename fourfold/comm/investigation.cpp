@@ -96,9 +96,10 @@ std::string Engine::investigate(std::unique_lock<std::mutex>& lock, const Issued
   };
   while (!issued.done && open()) {
     const std::uint64_t seen = transport_->activity();
+    answer_control();
     poll();
     lock.unlock();
-    transport_->idle(seen, Idler::kProgress, 0);
+    transport_->idle(seen, 1000);
     lock.lock();
   }
   const grid::Group& group = issued.lane->group;

@@ -27,11 +27,12 @@ std::byte* Slots::take() {
   return slot;
 }
 
-Cut::Cut(const schedule::Collective& collective)
-    : elements(schedule::segments_of(collective.priority).bytes.value() /
-               schedule::size_of(collective.dtype)),
-      element_size(schedule::size_of(collective.dtype)),
-      window(schedule::segments_of(collective.priority).window) {}
+Cut::Cut(const schedule::Collective& collective, schedule::Reach reach)
+    : element_size(schedule::size_of(collective.dtype)) {
+  const schedule::Segments segments = schedule::segments_of(collective.priority, reach);
+  elements = segments.bytes.value() / element_size;
+  window = segments.window;
+}
 
 schedule::Chunk Cut::segment(const schedule::Chunk& chunk, std::int64_t index) const {
   const std::int64_t begin = std::min(chunk.begin + index * elements, chunk.end);

@@ -20,11 +20,13 @@ namespace fourfold::comm {
 /// An operation's way to its peers: by index in the group, on one tag, with what it sends counted.
 class Port {
  public:
-  Port(Transport& transport, const grid::Group& group, int tag, schedule::Traffic& sent)
-      : transport_(&transport), group_(&group), tag_(tag), sent_(&sent) {}
+  Port(Transport& transport, const grid::Group& group, schedule::Reach reach, int tag,
+       schedule::Traffic& sent)
+      : transport_(&transport), group_(&group), reach_(reach), tag_(tag), sent_(&sent) {}
 
   int size() const { return group_->size(); }
   int index() const { return group_->index; }
+  schedule::Reach reach() const { return reach_; }
   /// The index of the member `distance` after this one, around the ring.
   int neighbour(int distance) const { return ((index() + distance) % size() + size()) % size(); }
   int world_rank(int index) const { return group_->members[static_cast<std::size_t>(index)]; }
@@ -44,6 +46,7 @@ class Port {
  private:
   Transport* transport_;
   const grid::Group* group_;
+  schedule::Reach reach_;
   int tag_;
   schedule::Traffic* sent_;
 };
@@ -122,7 +125,7 @@ struct Cut {
   std::int64_t element_size = 1;
   int window = 1;
 
-  explicit Cut(const schedule::Collective& collective);
+  Cut(const schedule::Collective& collective, schedule::Reach reach);
 
   std::int64_t segment_bytes() const { return elements * element_size; }
   std::int64_t segments(std::int64_t count) const { return (count + elements - 1) / elements; }

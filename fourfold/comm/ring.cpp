@@ -28,7 +28,7 @@ class Ring : public Operation {
  public:
   Ring(const schedule::Collective& collective, const Port& port, bool reduces, bool gathers)
       : port_(port),
-        cut_(collective),
+        cut_(collective, port.reach()),
         count_(collective.count),
         dtype_(collective.dtype),
         reduce_(collective.reduce),

@@ -108,12 +108,14 @@ std::byte* writable(const void* data) {
 
 OperationPtr make_send(const schedule::Collective& c, const void* in, const Port& port) {
   return std::make_unique<Transfers>(
-      Cut(c), port, std::vector<Transfer>{{Direction::kOut, c.root, writable(in), c.count}});
+      Cut(c, port.reach()), port,
+      std::vector<Transfer>{{Direction::kOut, c.root, writable(in), c.count}});
 }
 
 OperationPtr make_receive(const schedule::Collective& c, void* out, const Port& port) {
   return std::make_unique<Transfers>(
-      Cut(c), port, std::vector<Transfer>{{Direction::kIn, c.root, writable(out), c.count}});
+      Cut(c, port.reach()), port,
+      std::vector<Transfer>{{Direction::kIn, c.root, writable(out), c.count}});
 }
 
 OperationPtr make_gather(const schedule::Collective& c, const void* in, void* out,
@@ -130,7 +132,7 @@ OperationPtr make_gather(const schedule::Collective& c, const void* in, void* ou
                            writable(out) + chunk.begin * schedule::size_of(c.dtype), chunk.size()});
     }
   }
-  return std::make_unique<Transfers>(Cut(c), port, std::move(transfers));
+  return std::make_unique<Transfers>(Cut(c, port.reach()), port, std::move(transfers));
 }
 
 OperationPtr make_barrier(const Port& port) {

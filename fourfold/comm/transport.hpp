@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,9 +18,6 @@ namespace fourfold::comm {
 struct Request {
   std::uintptr_t handle = 0;
 };
-
-/// Who waits in `Transport::idle`.
-enum class Idler : std::uint8_t { kCompute, kProgress };
 
 /// One rank's access to the others. Not thread-safe, but for `idle` and `activity`: the engine
 /// calls the rest under its lock. Messages from one rank to another with one tag arrive in the
@@ -43,7 +41,11 @@ class Transport {
   virtual Request send(std::span<const std::byte> data, int peer, int tag) = 0;
   virtual Request receive(std::span<std::byte> data, int peer, int tag) = 0;
 
-  /// True, and the request is gone, when the message is done. Throws CommError when it failed, or
+  /// Moves messages along, if they do not move by themselves.
+  virtual void poll() {}
+
+  /// True, and the request is gone, when the last `poll` found the message done, or it was done at
+  /// once. Throws CommError when it failed, or
   /// the message had another size than the receiver expected.
   virtual bool test(Request& request) = 0;
 
@@ -51,7 +53,7 @@ class Transport {
   virtual void send_control(const ControlMessage& message, int peer) = 0;
   virtual std::optional<ControlMessage> receive_control() = 0;
 
-  /// Whether messages only move while somebody calls `test`.
+  /// Whether messages only move while somebody calls `poll`.
   virtual bool needs_polling() const = 0;
 
   /// A number that changes when something may have happened. Read before polling and handed to
@@ -59,7 +61,10 @@ class Transport {
   virtual std::uint64_t activity() const { return 0; }
 
   /// Rests for a moment after `rounds` polls in a row that moved nothing.
-  virtual void idle(std::uint64_t seen, Idler who, int rounds) = 0;
+  virtual void idle(std::uint64_t seen, int rounds) = 0;
+
+  /// Messages that `test` has found done so far; any thread may ask.
+  std::uint64_t completions() const { return completions_.load(std::memory_order_relaxed); }
 
   /// This rank has failed: from now on no message touches its memory, and its requests are gone.
   virtual void withdraw(const std::string& reason) = 0;
@@ -70,6 +75,12 @@ class Transport {
 
   /// Called once when all operations are done and no rank has failed: collective.
   virtual void close() {}
+
+ protected:
+  void count_completion() { completions_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> completions_{0};
 };
 
 }  // namespace fourfold::comm

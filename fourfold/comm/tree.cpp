@@ -29,7 +29,7 @@ class Broadcast final : public Operation {
  public:
   Broadcast(const schedule::Collective& collective, std::byte* data, const Port& port)
       : port_(port),
-        cut_(collective),
+        cut_(collective, port.reach()),
         count_(collective.count),
         data_(data),
         place_(place_of(collective, port)),
@@ -90,7 +90,7 @@ class TreeReduce final : public Operation {
   TreeReduce(const schedule::Collective& collective, const std::byte* in, std::byte* out,
              const Port& port, ScratchPool& scratch)
       : port_(port),
-        cut_(collective),
+        cut_(collective, port.reach()),
         collective_(collective),
         in_(in),
         out_(out),

@@ -17,8 +17,10 @@ std::string_view to_string(Algorithm algorithm) {
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
-Segments segments_of(Priority priority) {
-  return priority == Priority::kUrgent ? Segments{4_MiB, 2} : Segments{256_KiB, 1};
+Segments segments_of(Priority priority, Reach reach) {
+  const bool urgent = priority == Priority::kUrgent;
+  if (reach == Reach::kNetwork) return {128_KiB, urgent ? 2 : 1};
+  return urgent ? Segments{4_MiB, 2} : Segments{256_KiB, 1};
 }
 
 namespace {
@@ -27,46 +29,33 @@ bool sums_bf16(const Collective& c) {
   return c.dtype == DType::kBF16 && c.reduce == ReduceOp::kSum;
 }
 
-std::int64_t segment_elements(const Collective& c) {
-  return segments_of(c.priority).bytes.value() / size_of(c.dtype);
-}
+/// Adds up the blocks that a rank sends, each cut into segments; nothing is sent for an empty one.
+class Sum {
+ public:
+  Sum(const Collective& c, int p, Reach reach)
+      : c_(c), p_(p), segment_(segments_of(c.priority, reach).bytes.value() / size_of(c.dtype)) {}
 
-/// One block of `elements`, cut into segments; nothing is sent for an empty one.
-Traffic block(const Collective& c, std::int64_t elements) {
-  const std::int64_t segment = segment_elements(c);
-  return {Bytes(elements * size_of(c.dtype)), (elements + segment - 1) / segment};
-}
-
-/// All p chunks of the tensor but `left_out`, one block each.
-Traffic chunks_but(const Collective& c, int p, int left_out) {
-  Traffic sum;
-  for (int i = 0; i < p; ++i) {
-    if (i != left_out) sum += block(c, chunk_of(c.count, p, i).size());
+  Sum& block(std::int64_t elements, std::int64_t times = 1) {
+    traffic_.bytes += Bytes(times * elements * size_of(c_.dtype));
+    traffic_.messages += times * ((elements + segment_ - 1) / segment_);
+    return *this;
   }
-  return sum;
-}
-
-Traffic all_reduce_traffic(const Collective& c, Algorithm algorithm, int p, int index) {
-  if (algorithm == Algorithm::kDirect) {
-    Traffic all;
-    for (int i = 1; i < p; ++i) all += block(c, c.count);
-    return all;
+  Sum& chunk(int index) { return block(chunk_of(c_.count, p_, index).size()); }
+  /// All p chunks of the tensor but one.
+  Sum& chunks_but(int left_out) {
+    for (int i = 0; i < p_; ++i) {
+      if (i != left_out) chunk(i);
+    }
+    return *this;
   }
-  // Reducing leaves out the chunk that stays; gathering leaves out the one that comes last. An
-  // exchange sends the same chunks as a ring, each to its owner.
-  Traffic sum = chunks_but(c, p, index);
-  sum += chunks_but(c, p, (index + 1) % p);
-  return sum;
-}
+  Traffic traffic() const { return traffic_; }
 
-Traffic reduce_traffic(const Collective& c, Algorithm algorithm, int p, int index) {
-  if (algorithm == Algorithm::kExchange) {
-    Traffic sum = chunks_but(c, p, index);
-    if (index != c.root) sum += block(c, chunk_of(c.count, p, index).size());
-    return sum;
-  }
-  return index == c.root ? Traffic{} : block(c, c.count);
-}
+ private:
+  const Collective& c_;
+  int p_;
+  std::int64_t segment_;
+  Traffic traffic_;
+};
 
 }  // namespace
 
@@ -84,7 +73,7 @@ Algorithm algorithm_of(const Collective& c, int p) {
       if (sums_bf16(c)) return Algorithm::kExchange;
       [[fallthrough]];
     case Op::kBroadcast:
-      return c.count <= segment_elements(c) ? Algorithm::kTree : Algorithm::kChain;
+      return c.payload() <= kTreeLimit ? Algorithm::kTree : Algorithm::kChain;
     case Op::kSend:
     case Op::kRecv:
       return Algorithm::kPair;
@@ -118,27 +107,31 @@ TreePlace tree_place(Algorithm algorithm, int p, int root, int index) {
   return place;
 }
 
-Traffic traffic_of(const Collective& c, int p, int index) {
+Traffic traffic_of(const Collective& c, int p, int index, Reach reach) {
   FOURFOLD_CHECK(index >= 0 && index < p);
   const Algorithm algorithm = algorithm_of(c, p);
   if (algorithm == Algorithm::kNone) return {};
+  Sum sum(c, p, reach);
   switch (c.op) {
     case Op::kAllReduce:
-      return all_reduce_traffic(c, algorithm, p, index);
+      if (algorithm == Algorithm::kDirect) return sum.block(c.count, p - 1).traffic();
+      // Reducing leaves out the chunk that stays; gathering leaves out the one that comes last. An
+      // exchange sends the same chunks as a ring, each to its owner.
+      return sum.chunks_but(index).chunks_but((index + 1) % p).traffic();
     case Op::kAllGather:
     case Op::kReduceScatter:
-      return chunks_but(c, p, index);
+      return sum.chunks_but(index).traffic();
     case Op::kReduce:
-      return reduce_traffic(c, algorithm, p, index);
+      if (algorithm == Algorithm::kExchange) sum.chunks_but(index);
+      if (index == c.root) return sum.traffic();
+      return algorithm == Algorithm::kExchange ? sum.chunk(index).traffic()
+                                               : sum.block(c.count).traffic();
     case Op::kBroadcast: {
-      Traffic sum;
-      for (std::size_t i = 0; i < tree_place(algorithm, p, c.root, index).children.size(); ++i) {
-        sum += block(c, c.count);
-      }
-      return sum;
+      const auto children = tree_place(algorithm, p, c.root, index).children.size();
+      return sum.block(c.count, static_cast<std::int64_t>(children)).traffic();
     }
     case Op::kSend:
-      return block(c, c.count);
+      return sum.block(c.count).traffic();
     case Op::kRecv:
       return {};
     case Op::kBarrier:

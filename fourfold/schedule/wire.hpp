@@ -18,7 +18,7 @@ enum class Algorithm : std::uint8_t {
   kRing,      ///< segmented ring
   kExchange,  ///< every rank sends each other rank its piece; the owner sums in f32, rounds once
   kDirect,    ///< every rank sends all it has to every other rank; all sum in rank order
-  kTree,      ///< binomial tree, for what fits in one segment
+  kTree,      ///< binomial tree, for little data
   kChain,     ///< pipeline of segments from rank to rank
   kPair,      ///< from one rank to another
   kRounds     ///< dissemination, ceil(log2 p) rounds
@@ -26,20 +26,27 @@ enum class Algorithm : std::uint8_t {
 
 std::string_view to_string(Algorithm algorithm);
 
-/// How a priority cuts its messages: at most `bytes` each and `window` of them in flight a
-/// direction.
+/// Whether a group lies inside one host or spans several.
+enum class Reach : std::uint8_t { kHost, kNetwork };
+
+/// How operations cut their messages: at most `bytes` each and `window` of them in flight a
+/// direction. Inside a host one copy moves a message, and the longer the better. Over a network
+/// short ones keep both directions of a link busy, and urgent ones from queueing behind others.
 struct Segments {
   Bytes bytes;
   int window = 1;
 
   bool operator==(const Segments&) const = default;
 };
-Segments segments_of(Priority priority);
+Segments segments_of(Priority priority, Reach reach = Reach::kHost);
 inline constexpr int kLargestWindow = 2;
 
 /// An all_reduce of at most this many bytes on the wire a rank goes direct: one step instead of
 /// 2(p-1), which is worth more than the bytes it adds (none at two ranks).
 inline constexpr Bytes kDirectLimit{64 << 10};
+
+/// A broadcast or reduce of at most this many bytes goes along a tree, a larger one along a chain.
+inline constexpr Bytes kTreeLimit{256 << 10};
 
 Algorithm algorithm_of(const Collective& collective, int group_size);
 
@@ -60,7 +67,8 @@ struct TreePlace {
 };
 TreePlace tree_place(Algorithm algorithm, int group_size, int root, int index);
 
-/// What the rank at `index` of the group sends in this operation.
+/// What the rank at `index` of the group sends in this operation. Only the number of messages
+/// depends on the reach.
 struct Traffic {
   Bytes bytes;
   std::int64_t messages = 0;
@@ -72,6 +80,7 @@ struct Traffic {
   }
   bool operator==(const Traffic&) const = default;
 };
-Traffic traffic_of(const Collective& collective, int group_size, int index);
+Traffic traffic_of(const Collective& collective, int group_size, int index,
+                   Reach reach = Reach::kHost);
 
 }  // namespace fourfold::schedule

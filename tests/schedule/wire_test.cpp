@@ -251,17 +251,30 @@ TEST(Traffic, Bf16ReduceGathersTheChunksAtTheRoot) {
   }
 }
 
-TEST(Traffic, TreeForOneSegmentChainBeyond) {
+TEST(Traffic, TreeForLittleDataChainForMore) {
   for (Priority priority : {Priority::kUrgent, Priority::kBackground}) {
     Collective c{.op = Op::kBroadcast, .priority = priority};
-    c.count = segment(DType::kF32, priority);
+    c.count = schedule::kTreeLimit.value() / schedule::size_of(c.dtype);
     EXPECT_EQ(schedule::algorithm_of(c, 4), Algorithm::kTree);
-    EXPECT_EQ(schedule::traffic_of(c, 4, 0).messages, 2);
-    EXPECT_EQ(schedule::traffic_of(c, 4, 2).messages, 1);
+    EXPECT_EQ(schedule::traffic_of(c, 4, 0).bytes, 2 * schedule::kTreeLimit);
+    EXPECT_EQ(schedule::traffic_of(c, 4, 2).bytes, schedule::kTreeLimit);
     c.count += 1;
     EXPECT_EQ(schedule::algorithm_of(c, 4), Algorithm::kChain);
-    EXPECT_EQ(schedule::traffic_of(c, 4, 0).messages, 2);
-    EXPECT_EQ(schedule::traffic_of(c, 4, 3).messages, 0);
+    EXPECT_EQ(schedule::traffic_of(c, 4, 0).bytes, c.payload());
+    EXPECT_EQ(schedule::traffic_of(c, 4, 3).bytes, Bytes(0));
+  }
+}
+
+TEST(Traffic, ReachChangesMessagesOnly) {
+  for (Op op : {Op::kAllReduce, Op::kAllGather, Op::kReduceScatter, Op::kBroadcast, Op::kReduce,
+                Op::kSend}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      const Collective c{.op = op, .dtype = dtype, .count = 8 << 20};
+      const auto host = schedule::traffic_of(c, 4, 1, schedule::Reach::kHost);
+      const auto network = schedule::traffic_of(c, 4, 1, schedule::Reach::kNetwork);
+      EXPECT_EQ(host.bytes, network.bytes) << op;
+      EXPECT_LT(host.messages, network.messages) << op;
+    }
   }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/comm/mpi/mpi.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <list>
 #include <sched.h>
@@ -66,31 +68,46 @@ class MpiTransport final : public Transport {
 
   Request send(std::span<const std::byte> data, int peer, int tag) override {
     Message& message = take(data.size(), peer, true);
-    check_mpi(MPI_Isend(data.data(), message.bytes, MPI_BYTE, peer, tag, data_, &message.request),
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Isend(data.data(), message.bytes, MPI_BYTE, peer, tag, data_, &request),
               "MPI_Isend");
-    return {reinterpret_cast<std::uintptr_t>(&message)};
+    return add(message, request);
   }
 
   Request receive(std::span<std::byte> data, int peer, int tag) override {
     Message& message = take(data.size(), peer, false);
-    check_mpi(MPI_Irecv(data.data(), message.bytes, MPI_BYTE, peer, tag, data_, &message.request),
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Irecv(data.data(), message.bytes, MPI_BYTE, peer, tag, data_, &request),
               "MPI_Irecv");
-    return {reinterpret_cast<std::uintptr_t>(&message)};
+    return add(message, request);
+  }
+
+  // One call for all messages: each call that finds nothing goes once through MPI's own progress,
+  // which over a network is a round of system calls.
+  void poll() override {
+    if (requests_.empty()) return;
+    indices_.resize(requests_.size());
+    statuses_.resize(requests_.size());
+    int count = 0;
+    const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                  indices_.data(), statuses_.data());
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check_mpi(code, "MPI_Testsome");
+    for (int i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      finish(*messages_in_flight_[static_cast<std::size_t>(indices_[at])], statuses_[at],
+             code == MPI_ERR_IN_STATUS);
+    }
+    // From the last to the first, so that filling a gap from the end moves nothing that is done.
+    std::sort(indices_.begin(), indices_.begin() + std::max(count, 0), std::greater<>());
+    for (int i = 0; i < count; ++i)
+      remove(static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]));
   }
 
   bool test(Request& request) override {
     auto& message = *reinterpret_cast<Message*>(request.handle);
-    int done = 0;
-    MPI_Status status;
-    const int code = MPI_Test(&message.request, &done, &status);
-    if (code != MPI_SUCCESS) {
-      throw CommError(concat("a message between ranks ", rank_, " and ", message.peer, " of ",
-                             message.bytes, " bytes failed (", error_text(code),
-                             "): the ranks issue different operations, or the peer is gone"));
-    }
-    if (done == 0) return false;
-    if (!message.sent) check_size(message, status);
+    if (!message.done) return false;
     request = {};
+    count_completion();
     free_.push_back(&message);
     return true;
   }
@@ -122,15 +139,12 @@ class MpiTransport final : public Transport {
 
   bool needs_polling() const override { return true; }
 
-  void idle(std::uint64_t, Idler who, int rounds) override {
-    if (who == Idler::kProgress) {
-      // The kernel adds about 50 us of slack of its own.
-      sleep_for(rounds < 50 ? 20'000 : 100'000);
-    } else if (crowded_) {
+  void idle(std::uint64_t, int rounds) override {
+    if (crowded_) {
       if (rounds < 100) {
         sched_yield();
       } else {
-        sleep_for(20'000);
+        sleep_for(20'000);  // and about 50 us of the kernel's own
       }
     } else if (rounds > 1000) {
       sched_yield();
@@ -154,10 +168,10 @@ class MpiTransport final : public Transport {
 
  private:
   struct Message {
-    MPI_Request request = MPI_REQUEST_NULL;
     int bytes = 0;
     int peer = 0;
     bool sent = false;
+    bool done = false;
   };
   struct ControlSend {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -180,7 +194,9 @@ class MpiTransport final : public Transport {
               "MPI_Allgather");
     int here = 0;
     for (int rank = 0; rank < size_; ++rank) here += host(rank) == own.data() ? 1 : 0;
-    crowded_ = here > sysconf(_SC_NPROCESSORS_ONLN);
+    // mpirun passes on the user's own word for it, too.
+    const char* yield = std::getenv("OMPI_MCA_mpi_yield_when_idle");
+    crowded_ = here > sysconf(_SC_NPROCESSORS_ONLN) || (yield != nullptr && *yield == '1');
   }
 
   void post_control() {
@@ -189,12 +205,34 @@ class MpiTransport final : public Transport {
               "MPI_Irecv");
   }
 
-  void check_size(const Message& message, const MPI_Status& status) const {
-    int bytes = 0;
-    check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-    if (bytes == message.bytes) return;
-    throw CommError(concat("rank ", message.peer, " sent ", bytes, " bytes where rank ", rank_,
-                           " expects ", message.bytes, ": they issue different operations"));
+  Request add(Message& message, MPI_Request request) {
+    requests_.push_back(request);
+    messages_in_flight_.push_back(&message);
+    return {reinterpret_cast<std::uintptr_t>(&message)};
+  }
+
+  void remove(std::size_t index) {
+    requests_[index] = requests_.back();
+    requests_.pop_back();
+    messages_in_flight_[index] = messages_in_flight_.back();
+    messages_in_flight_.pop_back();
+  }
+
+  void finish(Message& message, const MPI_Status& status, bool some_failed) const {
+    if (some_failed && status.MPI_ERROR != MPI_SUCCESS) {
+      throw CommError(concat("a message of ", message.bytes, " bytes between ranks ", rank_,
+                             " and ", message.peer, " failed (", error_text(status.MPI_ERROR),
+                             "): they issue different operations, or the peer is gone"));
+    }
+    if (!message.sent) {
+      int bytes = 0;
+      check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+      if (bytes != message.bytes) {
+        throw CommError(concat("rank ", message.peer, " sent ", bytes, " bytes where rank ", rank_,
+                               " expects ", message.bytes, ": they issue different operations"));
+      }
+    }
+    message.done = true;
   }
 
   Message& take(std::size_t bytes, int peer, bool sent) {
@@ -209,6 +247,7 @@ class MpiTransport final : public Transport {
     message->bytes = static_cast<int>(bytes);
     message->peer = peer;
     message->sent = sent;
+    message->done = false;
     return *message;
   }
 
@@ -220,6 +259,10 @@ class MpiTransport final : public Transport {
   std::vector<char> hosts_;  // kNameSize a rank
   bool crowded_ = false;     // more ranks than cores on this host
   std::deque<Message> messages_;
+  std::vector<MPI_Request> requests_;  // in flight
+  std::vector<Message*> messages_in_flight_;
+  std::vector<int> indices_;  // of requests_ that are done, and their statuses
+  std::vector<MPI_Status> statuses_;
   std::vector<Message*> free_;
   ControlMessage control_message_;
   MPI_Request control_request_ = MPI_REQUEST_NULL;

@@ -42,6 +42,7 @@ class ThreadTransport final : public Transport {
       return false;
     }
     request = {};
+    count_completion();
     free_.push_back(message);
     if (state == Message::State::kWrongSize) {
       throw CommError(concat("a message between ranks ", rank_, " and ", message->peer, " has ",
@@ -58,7 +59,7 @@ class ThreadTransport final : public Transport {
 
   bool needs_polling() const override { return false; }
   std::uint64_t activity() const override { return hub_->activity(rank_); }
-  void idle(std::uint64_t seen, Idler, int) override { hub_->await_activity(rank_, seen); }
+  void idle(std::uint64_t seen, int) override { hub_->await_activity(rank_, seen); }
 
   void withdraw(const std::string& reason) override { hub_->fail(rank_, reason); }
   void abort(const std::string& reason, int) override { hub_->fail(rank_, reason); }

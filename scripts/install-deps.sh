@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing, as root or with sudo; silent when there is nothing to do.
+#   scripts/install-deps.sh build|test
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+
+build=(ca-certificates g++ cmake ninja-build ccache
+  libtorch-dev libopenblas0-pthread          # libtorch only recommends OpenBLAS: without it products crawl
+  libopenmpi-dev openmpi-bin
+  libcli11-dev nlohmann-json3-dev)
+test=(libgtest-dev iproute2 util-linux procps)
+
+case ${1:-} in
+  build) wanted=("${build[@]}") ;;
+  test) wanted=("${build[@]}" "${test[@]}") ;;
+  *) echo "usage: $0 build|test" >&2; exit 2 ;;
+esac
+
+missing=()
+for package in "${wanted[@]}"; do
+  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+sudo=()
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || { echo "missing packages: ${missing[*]}; install them as root" >&2; exit 2; }
+  sudo=(sudo)
+fi
+echo "Installing ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { "${sudo[@]}" apt-get update -qq &&
+       "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+         "${missing[@]}"; } >"$log" 2>&1; then
+  cat "$log" >&2
+  echo "the packages above could not be installed" >&2
+  exit 1
+fi
