@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/comm/arithmetic.hpp"
 
+#include <cmath>
+#include <type_traits>
+
 namespace fourfold::comm {
 
 namespace {
@@ -8,7 +11,7 @@ namespace {
 template <class T>
 T maximum(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
-    return a != a || a > b ? a : b;  // a NaN b fails "a > b" and is returned
+    return std::isnan(a) || a > b ? a : b;  // a NaN b fails "a > b" and is returned
   } else {
     return a > b ? a : b;
   }
@@ -39,7 +42,7 @@ void combine_bf16(BFloat16* z, const BFloat16* x, const BFloat16* y, std::int64_
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) {
       const float a = to_float(x[i]);
-      z[i] = a != a || a > to_float(y[i]) ? x[i] : y[i];
+      z[i] = std::isnan(a) || a > to_float(y[i]) ? x[i] : y[i];
     }
   }
 }

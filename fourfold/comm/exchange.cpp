@@ -180,7 +180,7 @@ class DirectAllReduce final : public Operation {
           port_.receive(parts_block_.data() + i * bytes_, bytes_, sender(i));
     }
     for (int i = 0; i < others; ++i) {
-      requests_[static_cast<std::size_t>(others + i)] =
+      requests_[static_cast<std::size_t>(others) + static_cast<std::size_t>(i)] =
           port_.send(data_, bytes_, port_.neighbour(1 + i));
     }
   }

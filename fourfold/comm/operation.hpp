@@ -83,7 +83,7 @@ void run_alone(const schedule::Collective& collective, const InOut& buffers);
 template <class T>
 class Window {
  public:
-  static constexpr std::size_t kLargest = 4;
+  static constexpr int kLargest = 4;
   static_assert(2 * schedule::kLargestWindow <= kLargest);
 
   explicit Window(int capacity) : capacity_(static_cast<std::size_t>(capacity)) {}
@@ -92,9 +92,9 @@ class Window {
   bool full() const { return size_ == capacity_; }
   T& front() { return items_[first_]; }
   const T& front() const { return items_[first_]; }
-  void push(T item) { items_[(first_ + size_++) % kLargest] = std::move(item); }
+  void push(T item) { items_[(first_ + size_++) % items_.size()] = std::move(item); }
   void pop() {
-    first_ = (first_ + 1) % kLargest;
+    first_ = (first_ + 1) % items_.size();
     --size_;
   }
 

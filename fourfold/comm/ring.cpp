@@ -96,7 +96,7 @@ class Ring : public Operation {
   /// The `k`-th message of the stream that the member `distance` before this one sends.
   Message message_at(std::int64_t k, int distance) const {
     Message message;
-    const std::int64_t per_round = steps_ * cut_.window;
+    const std::int64_t per_round = std::int64_t{steps_} * cut_.window;
     const std::int64_t round = k / per_round;
     const std::int64_t in_round = k % per_round;
     message.width = std::min<std::int64_t>(cut_.window, segments_ - round * cut_.window);

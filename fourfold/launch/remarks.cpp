@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
-#include <regex>
 #include <utility>
 
 #include "fourfold/base/text.hpp"
@@ -23,8 +23,11 @@ bool is_rule(const std::string& line) {
 /// Lines that Open MPI writes while a job ends: "[host:123] [[1,0],0] ORTE_ERROR_LOG: ...", and
 /// "[host:123] Read -1, expected 200000, errno = 3" when a peer's memory is gone.
 bool is_log(const std::string& line) {
-  static const std::regex log(R"(^\[[^\]]+:\d+\] (.*ORTE_ERROR_LOG|Read -1, expected \d+, errno))");
-  return std::regex_search(line, log);
+  int end = 0;  // of "[host:123] "
+  std::sscanf(line.c_str(), "[%*[^]:]:%*d] %n", &end);
+  if (end == 0) return false;
+  const std::string rest = line.substr(static_cast<std::size_t>(end));
+  return rest.starts_with("Read -1, expected ") || rest.find("ORTE_ERROR_LOG") != std::string::npos;
 }
 
 /// The beginnings of what mpirun says when a job ends badly.
@@ -37,15 +40,21 @@ bool is_remark(const std::string& text) {
 }
 
 std::optional<Death> find_death(const std::string& text) {
-  static const std::regex killed(
-      R"(process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+))");
-  static const std::regex exited(R"(Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+))");
-  std::smatch found;
-  if (std::regex_search(text, found, killed)) {
-    return Death{std::stoi(found[1]), found[2], std::stoi(found[3]), 0};
+  Death death;
+  std::array<char, 256> host{};
+  const auto killed = text.find("process rank ");
+  if (killed != std::string::npos &&
+      std::sscanf(text.c_str() + killed,
+                  "process rank %d with PID %*d on node %255s exited on signal %d", &death.rank,
+                  host.data(), &death.signal) == 3) {
+    death.host = host.data();
+    return death;
   }
-  if (std::regex_search(text, found, exited)) {
-    return Death{std::stoi(found[1]), "", 0, std::stoi(found[2])};
+  const auto exited = text.find("Process name: [[");
+  if (exited != std::string::npos &&
+      std::sscanf(text.c_str() + exited, "Process name: [[%*d,%*d],%d] Exit code: %d", &death.rank,
+                  &death.status) == 2) {
+    return death;
   }
   return std::nullopt;
 }
@@ -93,7 +102,7 @@ std::string RemarkFilter::take_line(std::string line) {
 }
 
 std::string RemarkFilter::end_block() {
-  const std::string text = join(std::exchange(block_, {}), "");
+  std::string text = join(std::exchange(block_, {}), "");
   if (!is_remark(text)) return text;
   if (!death_) death_ = find_death(text);
   return {};

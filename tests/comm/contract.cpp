@@ -172,7 +172,8 @@ void check_dtype(const Communicator& comm, const ContractSizes& sizes, Findings&
 }
 
 /// What the counters of a recorded schedule must be.
-std::map<comm::CounterKey, comm::Count> closed_form(const schedule::Schedule& recorded) {
+std::map<comm::CounterKey, comm::Count> closed_form(const schedule::Schedule& recorded,
+                                                    schedule::Reach reach) {
   std::map<comm::CounterKey, comm::Count> sums;
   for (const schedule::Step& step : recorded.steps()) {
     const auto* issue = std::get_if<schedule::Issue>(&step);
@@ -180,15 +181,22 @@ std::map<comm::CounterKey, comm::Count> closed_form(const schedule::Schedule& re
     comm::Count& sum = sums[{issue->collective.op, to_string(issue->axes), issue->group_size}];
     ++sum.calls;
     sum.payload += issue->collective.payload();
-    sum.wire += schedule::traffic_of(issue->collective, issue->group_size, issue->index);
+    sum.wire += schedule::traffic_of(issue->collective, issue->group_size, issue->index, reach);
   }
   return sums;
 }
 
+schedule::Reach reach_of(const comm::World& world, const grid::Group& group) {
+  const auto same_host = [&](int member) { return world.host(member) == world.host(world.rank()); };
+  return std::all_of(group.members.begin(), group.members.end(), same_host)
+             ? schedule::Reach::kHost
+             : schedule::Reach::kNetwork;
+}
+
 void expect_counters(const comm::World& world, const schedule::Schedule& recorded,
-                     Findings& findings) {
+                     schedule::Reach reach, Findings& findings) {
   const auto counts = world.counters();
-  const auto expected = closed_form(recorded);
+  const auto expected = closed_form(recorded, reach);
   findings.expect(counts.size() == expected.size(), "the counters have other keys than expected");
   for (const auto& [key, want] : expected) {
     const auto found = counts.find(key);
@@ -223,7 +231,7 @@ void check_operations(comm::World& world, int group_size, const ContractSizes& s
   check_dtype<std::int64_t>(comm, sizes, findings);
   for (int i = 0; i < 3; ++i) comm.barrier().wait();
   world.record(nullptr);
-  expect_counters(world, recorded, findings);
+  expect_counters(world, recorded, reach_of(world, comm.group()), findings);
   findings.judge(world);
 }
 
