@@ -23,7 +23,7 @@ mkdir -p "$logs"
 passed=0 failed=0 skipped=0
 for preset in "${presets[@]}"; do
   echo "== $preset: build"
-  [ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset" -G Ninja >"$logs/$preset-configure.log" ||
+  [ -f "build/$preset/build.ninja" ] || cmake --preset "$preset" -G Ninja >"$logs/$preset-configure.log" ||
     { cat "$logs/$preset-configure.log"; exit 1; }
   cmake --build --preset "$preset" >"$logs/$preset-build.log" 2>&1 ||
     { grep -E -A5 'error|FAILED' "$logs/$preset-build.log" | head -60; exit 1; }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Checks the format of all sources and runs clang-tidy over the half that needs neither libtorch nor MPI
-# (clang 14 cannot read libtorch in C++20). Needs clang-format-14 and clang-tidy-14: apt-get install
-# clang-format clang-tidy.
+# (clang 14 cannot read libtorch in C++20). apt-get install git clang-format clang-tidy.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."

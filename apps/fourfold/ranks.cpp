@@ -48,11 +48,11 @@ void add_rank_options(CLI::App& app, RankOptions& options) {
 
 int run_on_ranks(const RankOptions& options, char** argv,
                  const std::function<void(comm::World&)>& body) {
-  if (options.deadline <= 0) throw ConfigError("--deadline must be above 0 seconds");
+  if (!(options.deadline > 0)) throw ConfigError("--deadline must be above 0 seconds");
   comm::Options comm_options;
   comm_options.deadline = Seconds(options.deadline);
-  if (options.ranks != 0) {
-    launch::Job job{options.ranks, without_ranks(argv), print_error};
+  if (options.ranks) {
+    launch::Job job{*options.ranks, without_ranks(argv), print_error};
     job.command[0] = launch::this_program();
     return launch::run(job);
   }

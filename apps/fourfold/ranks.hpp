@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "fourfold/comm/world.hpp"
 
@@ -13,7 +14,7 @@ class App;
 namespace fourfold::app {
 
 struct RankOptions {
-  int ranks = 0;  ///< 0: not asked for
+  std::optional<int> ranks;
   double deadline = 600;
 };
 

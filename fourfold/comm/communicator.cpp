@@ -17,8 +17,15 @@ using schedule::Op;
 void Work::wait() {
   // Every part is waited for, in order; the first failure fails the engine and so all of them.
   for (Part& part : std::exchange(parts_, {})) {
-    if (core_->recorder != nullptr && part.recorded >= 0) core_->recorder->wait(part.recorded);
+    record_wait(part);
     if (part.issued) core_->engine->wait(part.issued);
+  }
+}
+
+void Work::record_wait(const Part& part) const {
+  // Recording may have stopped, or gone on elsewhere, since the operation was issued.
+  if (part.recorder != nullptr && part.recorder == core_->recorder) {
+    part.recorder->wait(part.recorded);
   }
 }
 
@@ -32,19 +39,21 @@ bool Work::test() {
 Work& Work::operator=(Work&& other) noexcept {
   std::swap(core_, other.core_);
   std::swap(parts_, other.parts_);
+  std::swap(unwinding_, other.unwinding_);
   return *this;
 }
 
 Work::~Work() {
   for (const Part& part : parts_) {
-    if (!part.issued || part.issued->done) continue;
     try {
-      if (std::uncaught_exceptions() > 0) {
+      if (std::uncaught_exceptions() <= unwinding_) record_wait(part);
+      if (!part.issued || part.issued->done) continue;
+      if (std::uncaught_exceptions() > unwinding_) {
         core_->engine->fail("the rank gave up: an exception left an operation unfinished");
       } else {
         core_->engine->wait(part.issued);
       }
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       // The engine has failed; the next call that can throw will say so.
     }
   }
@@ -119,18 +128,30 @@ Work Communicator::recv(View data, int peer, Priority priority) const {
 
 Work Communicator::transfer(std::vector<Sending> sends, std::vector<Receiving> receives,
                             Priority priority) const {
-  Work work;
-  work.core_ = core_;
+  std::vector<std::pair<Collective, InOut>> all;
   for (Receiving& item : receives) {
-    const Collective c{Op::kRecv, item.data.dtype, ReduceOp::kSum,
-                       priority,  item.data.count, item.peer};
-    work.parts_.push_back(start(c, {{{}, std::move(item.data)}}));
+    all.push_back(
+        {{Op::kRecv, item.data.dtype, ReduceOp::kSum, priority, item.data.count, item.peer},
+         {{}, std::move(item.data)}});
   }
   for (Sending& item : sends) {
-    const Collective c{Op::kSend, item.data.dtype, ReduceOp::kSum,
-                       priority,  item.data.count, item.peer};
-    work.parts_.push_back(start(c, {{std::move(item.data), {}}}));
+    all.push_back(
+        {{Op::kSend, item.data.dtype, ReduceOp::kSum, priority, item.data.count, item.peer},
+         {std::move(item.data), {}}});
   }
+  // All are right before the first one starts.
+  for (const auto& [collective, buffers] : all) check(collective, {buffers});
+  Work work = make_work();
+  for (auto& [collective, buffers] : all) {
+    work.parts_.push_back(start(collective, {std::move(buffers)}));
+  }
+  return work;
+}
+
+Work Communicator::make_work() const {
+  Work work;
+  work.core_ = core_;
+  work.unwinding_ = std::uncaught_exceptions();
   return work;
 }
 
@@ -143,16 +164,16 @@ Work Communicator::issue(Collective collective, std::vector<InOut> list) const {
   for (const InOut& item : list) {
     collective.count += collective.op == Op::kAllGather ? item.out.count : item.in.count;
   }
-  Work work;
-  work.core_ = core_;
+  check(collective, list);
+  Work work = make_work();
   work.parts_.push_back(start(collective, std::move(list)));
   return work;
 }
 
 Work::Part Communicator::start(const Collective& collective, std::vector<InOut> list) const {
-  check(collective, list);
   Work::Part part;
   if (core_->recorder != nullptr) {
+    part.recorder = core_->recorder;
     part.recorded = core_->recorder->issue(collective, group().axes, size(), rank(), lane_->id);
   }
   if (core_->engine && size() > 1) {

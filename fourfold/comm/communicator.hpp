@@ -39,12 +39,16 @@ class [[nodiscard]] Work {
  private:
   friend class Communicator;
   struct Part {
-    std::shared_ptr<Issued> issued;  ///< null: was done at once
-    std::int64_t recorded = -1;      ///< its number in the recorded schedule
+    std::shared_ptr<Issued> issued;          ///< null: was done at once
+    schedule::Schedule* recorder = nullptr;  ///< the schedule that has it, and its number there
+    std::int64_t recorded = -1;
   };
+
+  void record_wait(const Part& part) const;
 
   std::shared_ptr<Core> core_;
   std::vector<Part> parts_;
+  int unwinding_ = 0;  // exceptions in flight when it was made
 };
 
 /// One group of ranks and its lane: operations run in the order in which they are issued, and all
@@ -113,6 +117,7 @@ class Communicator {
   Communicator(std::shared_ptr<Core> core, Lane& lane) : core_(std::move(core)), lane_(&lane) {}
 
   Work issue(schedule::Collective collective, std::vector<InOut> list) const;
+  Work make_work() const;
   Work::Part start(const schedule::Collective& collective, std::vector<InOut> list) const;
   void check(const schedule::Collective& collective, const std::vector<InOut>& list) const;
 

@@ -75,16 +75,17 @@ Engine::~Engine() {
 
 Lane& Engine::add_lane(const grid::Group& group) {
   const std::lock_guard lock(mutex_);
+  const int id = static_cast<int>(lanes_.size());
+  if (kTagsPerLane * (id + 1) > transport_->max_tag()) {
+    throw CommError(concat("too many communicators: this backend has tags for ",
+                           transport_->max_tag() / kTagsPerLane));
+  }
   Lane& lane = lanes_.emplace_back();
   lane.group = group;
+  lane.id = id;
   const std::string host = transport_->host(transport_->rank());
   for (int member : group.members) {
     if (transport_->host(member) != host) lane.reach = schedule::Reach::kNetwork;
-  }
-  lane.id = static_cast<int>(lanes_.size()) - 1;
-  if (kTagsPerLane * (lane.id + 1) > transport_->max_tag()) {
-    throw CommError(concat("too many communicators: this backend has tags for ",
-                           transport_->max_tag() / kTagsPerLane));
   }
   return lane;
 }
@@ -99,23 +100,19 @@ IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective,
   {
     const std::lock_guard lock(mutex_);
     throw_if_failed();
-    issued->number = lane.issued++;
     issued->operation = make_operation(
         collective, issued->buffers,
         Port(*transport_, lane.group, lane.reach, tag_of(lane, collective), issued->sent),
         scratch_);
-    Queue& queue = is_pair(collective)
-                       ? lane.pairs[{collective.root, collective.op == schedule::Op::kSend}]
-                       : lane.collectives;
+    const bool pair = is_pair(collective);
+    Queue& queue = pair ? lane.pairs[{collective.root, collective.op == schedule::Op::kSend}]
+                        : lane.collectives;
+    issued->number = pair ? lane.pairs_issued++ : lane.issued++;
     queue.push_back(issued);
     if (queue.size() == 1) {
       active_.push_back(&queue);
-      try {
-        advance(queue);
-      } catch (const Error& error) {
-        fail_locked(error.what());
-        throw;
-      }
+      attempt([&] { advance(queue); });
+      throw_if_failed(issued.get());
       if (queue.empty()) active_.pop_back();
     }
     busy_ = !active_.empty();
@@ -138,7 +135,6 @@ void Engine::advance(Queue& queue) {
 void Engine::finish(Issued& issued) {
   issued.operation.reset();
   issued.buffers.clear();
-  ++issued.lane->finished;
   Count& count = issued.lane->counts[static_cast<std::size_t>(issued.collective.op)];
   ++count.calls;
   count.payload += issued.collective.payload();
@@ -147,15 +143,13 @@ void Engine::finish(Issued& issued) {
   issued.done.store(true, std::memory_order_release);
 }
 
-bool Engine::poll() {
+bool Engine::poll(bool look_for_questions) {
   const std::size_t before = active_.size();
-  try {
+  attempt([&] {
+    if (look_for_questions) answer_control();
     transport_->poll();
     for (Queue* queue : active_) advance(*queue);
-  } catch (const Error& error) {
-    fail_locked(error.what());
-    return true;
-  }
+  });
   std::erase_if(active_, [](const Queue* queue) { return queue->empty(); });
   busy_ = !active_.empty();
   return active_.size() != before;
@@ -189,10 +183,9 @@ void Engine::wait(const IssuedPtr& issued) {
 
 void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since) {
   Seconds checked = since;
-  for (int rounds = 0;; ++rounds) {
+  for (std::int64_t rounds = 0;; ++rounds) {
     const std::uint64_t seen = transport_->activity();
-    if (rounds % kRoundsPerBreath == 0) answer_control();
-    if (poll()) rounds = 0;
+    if (poll(rounds % kRoundsPerBreath == 0)) rounds = 0;
     if (issued.done.load(std::memory_order_relaxed)) return;
     if (rounds % kRoundsPerBreath == 0 || !transport_->needs_polling()) lock.unlock();
     transport_->idle(seen, rounds);
@@ -208,8 +201,7 @@ void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Sec
 bool Engine::test(const IssuedPtr& issued) {
   if (!issued->done.load(std::memory_order_acquire)) {
     const std::lock_guard lock(mutex_);
-    answer_control();
-    poll();
+    poll(true);
   }
   const bool done = issued->done.load(std::memory_order_acquire);
   if (done && issued->failed) throw_if_failed(issued.get());
@@ -219,7 +211,8 @@ bool Engine::test(const IssuedPtr& issued) {
 // --- failure
 
 void Engine::abort(const std::string& reason, int status) {
-  fail(reason);
+  const std::lock_guard lock(mutex_);
+  fail_locked(reason);
   transport_->abort(reason, status);
 }
 
@@ -279,10 +272,7 @@ void Engine::run_progress() {
       park();
     } else if (busy_ && waiting_ == 0) {
       const std::uint64_t before = transport_->completions();
-      if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
-        answer_control();
-        poll();
-      }
+      if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) poll(true);
       // Looking costs the compute thread some microseconds, so look about as often as messages end.
       const bool moved = transport_->completions() != before;
       rest = std::clamp(moved ? rest / 2 : rest * 2, kShortestRest, kLongestRest);
@@ -304,9 +294,7 @@ void Engine::park() {
   parked_ = true;
   wake_.wait_for(lock, kParkedLook);
   parked_ = false;
-  if (!waits_.empty() || stopping_) return;
-  answer_control();
-  poll();
+  if (waits_.empty() && !stopping_) poll(true);
 }
 
 bool Engine::should_wake() const {

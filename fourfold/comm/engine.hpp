@@ -34,7 +34,7 @@ struct Lane;
 struct Issued {
   schedule::Collective collective;
   Lane* lane = nullptr;
-  std::int64_t number = 0;  ///< in its lane
+  std::int64_t number = 0;  ///< in its lane, among its kind
   OperationPtr operation;
   std::vector<InOut> buffers;  ///< held for the memory that they own
   schedule::Traffic sent;
@@ -53,8 +53,8 @@ struct Lane {
   grid::Group group;
   schedule::Reach reach = schedule::Reach::kHost;
   int id = 0;
-  std::int64_t issued = 0;
-  std::int64_t finished = 0;
+  std::int64_t issued = 0;        ///< collectives: the same on every member
+  std::int64_t pairs_issued = 0;  ///< sends and receives: each member has its own
   CountsByOp counts{};
   Queue collectives;
   std::map<std::pair<int, bool>, Queue> pairs;  ///< by peer and whether it is sent
@@ -99,7 +99,10 @@ class Engine {
   void run_progress();
   void park();
   bool should_wake() const;
-  bool poll();
+  /// Runs the step; if it throws, the engine has failed. Does nothing once it has.
+  template <class Step>
+  void attempt(const Step& step);
+  bool poll(bool look_for_questions);
   void drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
   void advance(Queue& queue);
   void finish(Issued& issued);
@@ -123,6 +126,7 @@ class Engine {
   std::vector<IssuedPtr> waits_;  // what compute stands still for
   int accuser_ = -1;              // the rank that has asked the others where they are
   Seconds accused_at_;
+  std::int64_t query_ = 0;  // of this rank, the newest
   std::vector<std::optional<Position>> answers_;
   bool parked_ = false;  // the progress thread needs a notification to look
   std::condition_variable wake_;
@@ -134,5 +138,16 @@ class Engine {
 
   std::thread progress_;
 };
+
+template <class Step>
+void Engine::attempt(const Step& step) {
+  // After a failure the transport is left alone: it must not touch buffers that may be gone.
+  if (failure_) return;
+  try {
+    step();
+  } catch (const std::exception& error) {
+    fail_locked(error.what());
+  }
+}
 
 }  // namespace fourfold::comm

@@ -29,7 +29,6 @@ Position Engine::position_in(int lane) const {
   if (lane >= 0 && lane < static_cast<int>(lanes_.size())) {
     const Lane& asked = lanes_[static_cast<std::size_t>(lane)];
     position.issued = asked.issued;
-    position.finished = asked.finished;
     if (!asked.collectives.empty()) position.current = place_of(*asked.collectives.front());
   }
   for (const IssuedPtr& issued : waits_) {
@@ -45,7 +44,9 @@ Position Engine::position_in(int lane) const {
 void Engine::answer_control() {
   while (const auto message = transport_->receive_control()) {
     if (message->kind == ControlMessage::Kind::kAnswer) {
-      answers_[static_cast<std::size_t>(message->from)] = message->position;
+      if (message->query == query_) {
+        answers_[static_cast<std::size_t>(message->from)] = message->position;
+      }
       continue;
     }
     const bool stale = accuser_ < 0 || now() - accused_at_ > kAccusationLasts;
@@ -54,7 +55,7 @@ void Engine::answer_control() {
       accused_at_ = now();
     }
     ControlMessage answer{ControlMessage::Kind::kAnswer, transport_->rank(), message->lane,
-                          position_in(message->lane)};
+                          message->query, position_in(message->lane)};
     transport_->send_control(answer, message->from);
   }
 }
@@ -79,12 +80,16 @@ std::string Engine::investigate(std::unique_lock<std::mutex>& lock, const Issued
   const int self = transport_->rank();
   accuser_ = self;
   accused_at_ = now();
+  ++query_;
   std::fill(answers_.begin(), answers_.end(), std::nullopt);
   answers_[static_cast<std::size_t>(self)] = position_in(issued.lane->id);
-  for (int peer = 0; peer < transport_->size(); ++peer) {
-    if (peer == self) continue;
-    transport_->send_control({ControlMessage::Kind::kQuery, self, issued.lane->id, {}}, peer);
-  }
+  attempt([&] {
+    for (int peer = 0; peer < transport_->size(); ++peer) {
+      if (peer == self) continue;
+      transport_->send_control({ControlMessage::Kind::kQuery, self, issued.lane->id, query_, {}},
+                               peer);
+    }
+  });
   const auto all_answered = [&] {
     return std::all_of(answers_.begin(), answers_.end(),
                        [](const auto& a) { return a.has_value(); });
@@ -96,8 +101,7 @@ std::string Engine::investigate(std::unique_lock<std::mutex>& lock, const Issued
   };
   while (!issued.done && open()) {
     const std::uint64_t seen = transport_->activity();
-    answer_control();
-    poll();
+    poll(true);
     lock.unlock();
     transport_->idle(seen, 1000);
     lock.lock();

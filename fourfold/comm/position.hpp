@@ -31,11 +31,10 @@ struct Place {
 /// One rank's answer to "how far are you in this lane, and what do you wait for?".
 struct Position {
   int rank = -1;
-  std::int64_t issued = 0;    ///< operations handed to the lane so far
-  std::int64_t finished = 0;  ///< of these, done
-  Place current;              ///< the oldest one of the lane that is not done
-  bool waiting = false;       ///< the compute stream stands still in a wait
-  FixedText waiting_group;    ///< the group that it waits in, and the operation
+  std::int64_t issued = 0;  ///< collectives handed to the lane so far
+  Place current;            ///< the oldest one of the lane that is not done
+  bool waiting = false;     ///< the compute stream stands still in a wait
+  FixedText waiting_group;  ///< the group that it waits in, and the operation
   Place waiting_for;
   int awaited = -1;  ///< the rank whose message that operation needs next, or -1
 };
@@ -44,7 +43,8 @@ struct ControlMessage {
   enum class Kind : std::int32_t { kQuery, kAnswer };
   Kind kind = Kind::kQuery;
   int from = -1;
-  int lane = -1;  ///< that the query asks about
+  int lane = -1;           ///< that the query asks about
+  std::int64_t query = 0;  ///< the asker's number of it, repeated in the answer
   Position position{};
 };
 

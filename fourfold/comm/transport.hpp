@@ -61,7 +61,7 @@ class Transport {
   virtual std::uint64_t activity() const { return 0; }
 
   /// Rests for a moment after `rounds` polls in a row that moved nothing.
-  virtual void idle(std::uint64_t seen, int rounds) = 0;
+  virtual void idle(std::uint64_t seen, std::int64_t rounds) = 0;
 
   /// Messages that `test` has found done so far; any thread may ask.
   std::uint64_t completions() const { return completions_.load(std::memory_order_relaxed); }

@@ -98,7 +98,7 @@ class TreeReduce final : public Operation {
         children_(static_cast<int>(place_.children.size())),
         segments_(cut_.segments(collective.count)),
         messages_(segments_ * children_),
-        slots_(scratch, children_ > 0 ? cut_.window + children_ + cut_.window : 0,
+        slots_(scratch, children_ > 0 ? 2 * cut_.window + 1 : 0,
                std::min(cut_.segment_bytes(), collective.payload().value())),
         receives_(cut_.window),
         sends_(cut_.window) {}

@@ -22,7 +22,7 @@ class World {
   World(World&&) noexcept = default;
   World& operator=(World&&) = delete;
   /// Finishes what is under way and leaves the job: collective. While an exception unwinds the
-  /// stack it only withdraws, and the others learn that this rank is gone.
+  /// stack it only withdraws: end the job with `abort`, or by leaving the process.
   ~World();
 
   int rank() const;

@@ -47,7 +47,7 @@ bool is_rank() {
   constexpr std::array kNames = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
   return std::any_of(kNames.begin(), kNames.end(),
                      [](const char* name) { return std::getenv(name) != nullptr; }) ||
-         variable("SLURM_NTASKS").value_or(1) > 1;
+         variable("SLURM_STEP_NUM_TASKS").value_or(1) > 1;  // inside srun only
 }
 
 std::optional<LocalPlace> local_place() {

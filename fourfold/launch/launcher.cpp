@@ -13,6 +13,7 @@
 #include <fstream>
 #include <optional>
 #include <poll.h>
+#include <set>
 #include <sstream>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -48,6 +49,8 @@ class SignalRelay {
     action.sa_handler = pass_on;
     for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
       sigaction(kPassedOn[i], &action, &before_[i]);
+      // What was ignored stays so: nohup, and jobs in the background of a script.
+      if (before_[i].sa_handler == SIG_IGN) sigaction(kPassedOn[i], &before_[i], nullptr);
     }
   }
   SignalRelay(const SignalRelay&) = delete;
@@ -62,11 +65,29 @@ class SignalRelay {
   std::array<struct sigaction, kPassedOn.size()> before_{};
 };
 
+/// Holds the signals back that are passed on, while it lives.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int signal : kPassedOn) sigaddset(&set, signal);
+    sigprocmask(SIG_BLOCK, &set, &before_);
+  }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+  ~SignalsHeld() { release(); }
+  void release() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
 std::optional<std::string> find_program(const std::string& name) {
   const char* path = std::getenv("PATH");
   for (const std::string& folder : split(path != nullptr ? path : "", ':')) {
     const std::string file = folder + "/" + name;
-    if (access(file.c_str(), X_OK) == 0) return file;
+    if (std::filesystem::is_regular_file(file) && access(file.c_str(), X_OK) == 0) return file;
   }
   return std::nullopt;
 }
@@ -113,7 +134,14 @@ void set_environment(int ranks) {
 
 /// In the child: becomes mpirun, in a process group of its own so that a Ctrl-C reaches it once,
 /// through us.
-[[noreturn]] void become(const std::vector<std::string>& command, int error_pipe, pid_t parent) {
+[[noreturn]] void become(const std::vector<std::string>& command, int error_pipe, pid_t parent,
+                         const SignalsHeld& held) {
+  for (int signal : kPassedOn) {
+    struct sigaction now {};
+    sigaction(signal, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
+  }
+  held.release();
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
@@ -124,7 +152,9 @@ void set_environment(int ranks) {
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   execv(argv[0], argv.data());
-  _exit(127);
+  constexpr std::string_view kLine = "mpirun could not be started\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kLine.data(), kLine.size());
+  _exit(1);
 }
 
 void write_all(int file, std::string_view text) {
@@ -164,24 +194,32 @@ pid_t parent_of(const std::filesystem::path& process) {
   return parent;
 }
 
-void end_children() {
+std::set<pid_t> children() {
+  std::set<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const auto id = parse_int(entry.path().filename().string());
-    if (id && parent_of(entry.path()) == getpid()) kill(static_cast<pid_t>(*id), SIGKILL);
+    if (id && parent_of(entry.path()) == getpid()) found.insert(static_cast<pid_t>(*id));
   }
+  return found;
 }
 
-/// mpirun's status. Whatever it leaves behind is adopted by this process, ended and reaped.
-int reap(pid_t child) {
+/// mpirun's status. Whatever it leaves behind is adopted by this process, ended and reaped;
+/// children that were there before the job are not its business.
+int reap(pid_t child, const std::set<pid_t>& others) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   kill(-child, SIGKILL);
   using std::chrono::steady_clock;
   const auto limit = steady_clock::now() + std::chrono::seconds(5);
-  while (waitpid(-1, nullptr, WNOHANG) >= 0 && steady_clock::now() < limit) {
-    end_children();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (bool any = true; any && steady_clock::now() < limit;) {
+    any = false;
+    for (pid_t left : children()) {
+      if (others.contains(left)) continue;
+      kill(left, SIGKILL);
+      any = waitpid(left, nullptr, WNOHANG) != left || any;
+    }
+    if (any) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return status;
 }
@@ -196,16 +234,22 @@ int run(const Job& job) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   set_environment(job.ranks);
   const SignalRelay relay;
+  const std::set<pid_t> others = children();
   const pid_t parent = getpid();
-  const pid_t child = fork();
-  if (child < 0) throw Error("mpirun could not be started: no process left");
-  if (child == 0) become(command, pipes[1], parent);
-  running = child;
+  pid_t child = 0;
+  {
+    // A signal that comes now must find `running` set, and must not be swallowed by the child.
+    const SignalsHeld held;
+    child = fork();
+    if (child < 0) throw Error("mpirun could not be started: no process left");
+    if (child == 0) become(command, pipes[1], parent, held);
+    running = child;
+  }
   close(pipes[1]);
   RemarkFilter filter;
   forward(pipes[0], filter);
   close(pipes[0]);
-  const int status = reap(child);
+  const int status = reap(child, others);
   running = 0;
   if (last_signal != 0) return 128 + last_signal;
   if (filter.death()) job.report(to_string(*filter.death()));

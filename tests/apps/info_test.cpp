@@ -39,8 +39,10 @@ TEST(CommandLine, BadInputIsOneLineWithStatusTwo) {
       {"info", "--rank", "2"},
       {"info", "--ranks", "two"},
       {"info", "--ranks", "-1"},
+      {"info", "--ranks", "0"},
       {"info", "--ranks"},
       {"info", "--deadline", "0"},
+      {"info", "--deadline", "nan"},
       {"info", "--json", "/no/such/folder/file"},
       {"info", "--ranks", "2", "--json", "/no/such/folder/file"},
       {"info", "extra"}};

@@ -48,7 +48,6 @@ class Explain : public testing::Test {
   /// The rank has issued the operation and waits in it for another.
   void waits_here(int rank, int awaited) {
     answer(rank).issued = 8;
-    answer(rank).finished = 7;
     answer(rank).current = {7, kReduce};
     waits_in(rank, kGroup, {7, kReduce}, awaited);
   }
@@ -58,7 +57,6 @@ class Explain : public testing::Test {
     answer(rank) = Position();
     answer(rank).rank = rank;
     answer(rank).issued = issued;
-    answer(rank).finished = issued;
   }
 
   void waits_in(int rank, const char* group, const Place& place, int awaited) {

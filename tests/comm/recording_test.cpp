@@ -63,6 +63,20 @@ TEST(Recording, EqualsARealRunOnEveryRank) {
   });
 }
 
+TEST(Recording, WaitsGoWhereTheirOperationWent) {
+  auto world = comm::recording::open(0, 2);
+  const auto comm = world.communicator(everyone(world));
+  schedule::Schedule first, second;
+  world.record(&first);
+  auto work = comm.barrier();
+  { const auto dropped = comm.barrier(); }
+  world.record(&second);
+  work.wait();  // its operation is not in the second one
+  world.record(nullptr);
+  EXPECT_EQ(first.steps().size(), 3U);  // a dropped handle waits, too
+  EXPECT_TRUE(second.steps().empty());
+}
+
 TEST(Recording, AnyRankOfALargeGrid) {
   const grid::Grid grid({.x = 8, .y = 16, .z = 8, .data = 16});
   auto world = comm::recording::open(12345, grid.ranks());

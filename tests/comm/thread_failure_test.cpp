@@ -77,6 +77,23 @@ TEST(ThreadFailure, RankThatIsBehindIsNamed) {
   EXPECT_TRUE(contains(text, "outside of communication")) << text;
 }
 
+TEST(ThreadFailure, SendsAndReceivesDoNotMakeOthersLookBehind) {
+  const std::string text = failure_of(3, [](comm::World& world) {
+    const auto comm = world.communicator(everyone(world));
+    std::vector<float> data(10, 1.F);
+    for (int i = 0; i < 10; ++i) {
+      if (world.rank() == 0) comm.send(view(data), 1).wait();
+      if (world.rank() == 1) comm.recv(view(data), 0).wait();
+    }
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+    comm.barrier().wait();
+  });
+  EXPECT_TRUE(contains(text, "barrier (number 0 of group x [0 1 2])")) << text;
+  EXPECT_TRUE(contains(text, "rank 1 on this process is behind")) << text;
+  EXPECT_FALSE(contains(text, "rank 2 on this process is behind")) << text;
+  EXPECT_FALSE(contains(text, "rank 0 on this process is behind")) << text;
+}
+
 TEST(ThreadFailure, DifferentOrdersAreACircle) {
   const std::string text = failure_of(2, [](comm::World& world) {
     const auto a = world.communicator(everyone(world));

@@ -110,6 +110,22 @@ TEST_F(Failure, SignalIsPassedOn) {
   EXPECT_TRUE(gone(Seconds(0.1)));
 }
 
+TEST_F(Failure, IgnoredSignalsStayIgnored) {
+  const Outcome outcome = run_program({"nohup", RANK_PROGRAM, "--ranks", "4", "ok", "-1", mark_},
+                                      {}, [&](pid_t launcher) {
+                                        wait_until_running();
+                                        kill(launcher, SIGHUP);
+                                      });
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
+TEST_F(Failure, ChildrenOfOthersAreSpared) {
+  const Outcome outcome =
+      run_program({"sh", "-c", concat("sleep 1.625 & exec ", RANK_PROGRAM, " --ranks 2 print")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(processes_with_argument("1.625").size(), 1U);
+}
+
 TEST_F(Failure, KilledLauncherLeavesNobody) {
   const Outcome outcome = run({"spin", "3"}, [&](pid_t launcher) {
     wait_until_running();

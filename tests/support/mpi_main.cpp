@@ -68,11 +68,11 @@ void on_mpi(const Body& body) {
   try {
     body(*the_world);
     expect_on_all_ranks(*the_world, true, "");
-  } catch (const CommError& error) {
+  } catch (const ExpectationFailed& error) {
+    FAIL() << describe(error);
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", describe(error).c_str());
     the_world->abort(error.what(), 1);
-  } catch (const std::exception& error) {
-    FAIL() << describe(error);
   }
 }
 

@@ -47,7 +47,7 @@ void expect_on_all_ranks(comm::World& world, bool holds, const std::string& mess
     std::copy_n(message.data(), std::min(message.size(), sizeof text - 1), bytes);
   }
   comm.broadcast(comm::view(text), failed).wait();
-  throw Error(concat("on rank ", failed, ": ", bytes));
+  throw ExpectationFailed(concat("on rank ", failed, ": ", bytes));
 }
 
 }  // namespace fourfold::test

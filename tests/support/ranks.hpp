@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "fourfold/base/error.hpp"
 #include "fourfold/comm/world.hpp"
 
 namespace fourfold::test {
@@ -13,6 +14,12 @@ using Body = std::function<void(comm::World&)>;
 
 /// Runs `body` on `ranks` threads under a watchdog; an exception of any of them fails the test.
 void on_threads(int ranks, const Body& body, const comm::Options& options = {});
+
+/// A failed expectation, thrown on every rank alike.
+class ExpectationFailed : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Collective over the world: every rank brings its own verdict, and all fail together if one does,
 /// so that none leaves early and hangs the rest. The message is that of the lowest failed rank.

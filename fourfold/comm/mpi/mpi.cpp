@@ -139,7 +139,7 @@ class MpiTransport final : public Transport {
 
   bool needs_polling() const override { return true; }
 
-  void idle(std::uint64_t, int rounds) override {
+  void idle(std::uint64_t, std::int64_t rounds) override {
     if (crowded_) {
       if (rounds < 100) {
         sched_yield();
@@ -152,7 +152,7 @@ class MpiTransport final : public Transport {
   }
 
   void withdraw(const std::string&) override {
-    // MPI only writes to our buffers inside MPI calls, and after a failure there are none.
+    // MPI writes to our buffers inside MPI calls only, and the engine makes none after a failure.
   }
 
   void abort(const std::string&, int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
@@ -271,13 +271,6 @@ class MpiTransport final : public Transport {
 };
 
 }  // namespace
-
-bool started_by_launcher() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID"}) {
-    if (std::getenv(name) != nullptr) return true;
-  }
-  return false;
-}
 
 World open(const Options& options) {
   int provided = 0;

@@ -6,10 +6,6 @@
 
 namespace fourfold::comm::mpi {
 
-/// Whether this process was started by an MPI launcher (mpirun, srun): otherwise `open` would give
-/// a world of one.
-bool started_by_launcher();
-
 /// Initialises MPI and joins the world. Once a process; collective. MPI is finalised when the World
 /// goes.
 World open(const Options& options = {});

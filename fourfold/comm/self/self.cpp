@@ -26,7 +26,7 @@ class SelfTransport final : public Transport {
   void send_control(const ControlMessage&, int) override { nobody(); }
   std::optional<ControlMessage> receive_control() override { return std::nullopt; }
   bool needs_polling() const override { return false; }
-  void idle(std::uint64_t, int) override {}
+  void idle(std::uint64_t, std::int64_t) override {}
   void withdraw(const std::string&) override {}
   void abort(const std::string&, int) override {}
 

@@ -79,11 +79,13 @@ std::optional<ControlMessage> Hub::receive_control(int rank) {
 void Hub::fail(int rank, const std::string& reason) {
   {
     const std::lock_guard lock(failure_mutex_);
-    if (failed_) return;
-    reason_ = concat("rank ", rank, " failed: ", reason);
-    culprit_ = rank;
-    failed_.store(true, std::memory_order_release);
+    if (!failed_) {
+      reason_ = concat("rank ", rank, " failed: ", reason);
+      culprit_ = rank;
+      failed_.store(true, std::memory_order_release);
+    }
   }
+  // Also by a rank that fails second: when it returns, nobody may be copying its memory.
   for (Box& each : boxes_) {
     const std::lock_guard lock(each.mutex);
     each.waiting.clear();

@@ -59,7 +59,7 @@ class ThreadTransport final : public Transport {
 
   bool needs_polling() const override { return false; }
   std::uint64_t activity() const override { return hub_->activity(rank_); }
-  void idle(std::uint64_t seen, int) override { hub_->await_activity(rank_, seen); }
+  void idle(std::uint64_t seen, std::int64_t) override { hub_->await_activity(rank_, seen); }
 
   void withdraw(const std::string& reason) override { hub_->fail(rank_, reason); }
   void abort(const std::string& reason, int) override { hub_->fail(rank_, reason); }
@@ -106,17 +106,23 @@ void run(int ranks, const std::function<void(World&)>& body, const Options& opti
   FOURFOLD_CHECK(ranks >= 1);
   const auto hub = std::make_shared<Hub>(ranks);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
+  const auto run_one = [&](int rank, const std::function<void()>& what) {
+    try {
+      what();
+    } catch (const std::exception& error) {
+      errors[static_cast<std::size_t>(rank)] = std::current_exception();
+      hub->fail(rank, error.what());
+    }
+  };
+  std::vector<std::jthread> threads;  // joined when they go
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        run_rank(hub, rank, body, options);
-      } catch (...) {
-        errors[static_cast<std::size_t>(rank)] = std::current_exception();
-      }
+    // The machine may run out of threads: then the others must not wait for this one.
+    run_one(rank, [&] {
+      threads.emplace_back(
+          [&, rank] { run_one(rank, [&] { run_rank(hub, rank, body, options); }); });
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();
   if (!hub->failed()) return;
   std::rethrow_exception(errors[static_cast<std::size_t>(hub->culprit())]);
 }
