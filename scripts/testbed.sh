@@ -54,6 +54,7 @@ add_space() { ip netns add "$1" 2>"$work/error" || fail 77 "no network namespace
 # The switch is a namespace too, so that nothing of the machine's own network is touched.
 switch=$tag-sw
 add_space "$switch"
+ip netns exec "$switch" true 2>"$work/error" || fail 77 "no network namespaces here: $(cat "$work/error")"
 ip -n "$switch" link add bridge type bridge
 ip -n "$switch" link set bridge up
 

@@ -185,9 +185,11 @@ void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Sec
   Seconds checked = since;
   for (std::int64_t rounds = 0;; ++rounds) {
     const std::uint64_t seen = transport_->activity();
-    if (poll(rounds % kRoundsPerBreath == 0)) rounds = 0;
+    const bool breathe =
+        rounds % kRoundsPerBreath == kRoundsPerBreath - 1 || !transport_->needs_polling();
+    if (poll(breathe)) rounds = 0;
     if (issued.done.load(std::memory_order_relaxed)) return;
-    if (rounds % kRoundsPerBreath == 0 || !transport_->needs_polling()) lock.unlock();
+    if (breathe) lock.unlock();
     transport_->idle(seen, rounds);
     if (!lock) lock.lock();
     const bool look = rounds % 64 == 63 || !transport_->needs_polling();
