@@ -16,7 +16,7 @@ scripts/install-deps.sh test
 
 # What each preset is for: everything; memory errors; data races. The sanitized builds leave out what
 # needs libtorch or MPI, and the tests of pure values that the first one has run already.
-tests_of() { case $1 in dev) echo . ;; *) echo 'Contract|ThreadFailure|Communicator|Recording|Scratch' ;; esac; }
+tests_of() { case $1 in dev) echo . ;; *) echo 'Contract|ThreadFailure|BadEngine|Communicator|Recording|Scratch' ;; esac; }
 
 logs=build/logs
 mkdir -p "$logs"
