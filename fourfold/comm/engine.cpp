@@ -19,9 +19,7 @@ constexpr auto kParkedLook = 50ms;
 /// How long it keeps looking after the last operation that it moved, so that the next one does not
 /// have to wake it.
 constexpr Seconds kLinger{0.02};
-/// How often it looks then.
-constexpr auto kLingerLook = 300us;
-/// The progress thread's rest between two looks, while operations are under way.
+/// Its rest between two looks until then.
 constexpr std::chrono::nanoseconds kShortestRest = 20us;
 constexpr std::chrono::nanoseconds kLongestRest = 4ms;
 /// A waiting thread lets others have the lock, and looks for their questions, once in so many
@@ -281,22 +279,26 @@ void Engine::run_progress() {
       std::this_thread::sleep_for(rest);
       last_work = now();
     } else if (now() - last_work < kLinger) {
-      std::this_thread::sleep_for(kLingerLook);
+      rest = std::min(rest * 2, kLongestRest);
+      std::this_thread::sleep_for(rest);
     } else {
-      park();
-      last_work = busy_ && waiting_ == 0 ? now() : last_work;
+      // Woken once, it stays awake for a while: in a row of operations that are waited for at once
+      // each would wake it again, in vain.
+      if (park()) last_work = now();
     }
   }
 }
 
-/// Sleeps until there is work, looking now and then for questions of other ranks.
-void Engine::park() {
+/// Sleeps until there is work, and then returns true; or for a while, to look for questions of
+/// other ranks.
+bool Engine::park() {
   std::unique_lock lock(mutex_);
-  if (should_wake()) return;
+  if (should_wake()) return true;
   parked_ = true;
-  wake_.wait_for(lock, kParkedLook);
+  const bool woken = wake_.wait_for(lock, kParkedLook) == std::cv_status::no_timeout;
   parked_ = false;
   if (waits_.empty() && !stopping_) poll(true);
+  return woken;
 }
 
 bool Engine::should_wake() const {

@@ -97,7 +97,7 @@ class Engine {
 
  private:
   void run_progress();
-  void park();
+  bool park();
   bool should_wake() const;
   /// Runs the step; if it throws, the engine has failed. Does nothing once it has.
   template <class Step>
