@@ -68,7 +68,7 @@ void run_size(const fourfold::comm::Communicator& comm, std::size_t bytes) {
   std::vector<float> full(static_cast<std::size_t>(n));
   std::vector<float> part(static_cast<std::size_t>(piece), 1.F);
   const std::vector<int> counts(static_cast<std::size_t>(p), piece);
-  const int rounds = bytes < (2U << 20) ? 400 : 60;
+  const int rounds = bytes < (2U << 20) ? 2000 : 100;
   const bool print = comm.rank() == 0;
   MPI_Comm world = MPI_COMM_WORLD;
   MPI_Request r = MPI_REQUEST_NULL;

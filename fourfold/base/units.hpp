@@ -80,8 +80,8 @@ constexpr Seconds operator""_ms(unsigned long long n) {
 
 /// A clock that never goes back, in seconds since some fixed moment.
 inline Seconds now() {
-  return Seconds(
-      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+  const std::chrono::nanoseconds since = std::chrono::steady_clock::now().time_since_epoch();
+  return Seconds(static_cast<double>(since.count()) * 1e-9);
 }
 
 /// For people, three digits: "1.50 MiB", "12.3 ms", "104 GFLOP/s".

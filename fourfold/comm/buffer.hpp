@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include "fourfold/base/small_list.hpp"
 #include "fourfold/schedule/collective.hpp"
 
 namespace fourfold::comm {
@@ -89,5 +90,8 @@ struct InOut {
   ConstView in;
   View out;
 };
+
+/// The tensors of one operation.
+using Buffers = SmallList<InOut>;
 
 }  // namespace fourfold::comm

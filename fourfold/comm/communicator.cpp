@@ -63,10 +63,12 @@ Work::~Work() {
 
 namespace {
 
-std::vector<InOut> in_place(std::vector<View> list) {
-  std::vector<InOut> both;
-  both.reserve(list.size());
-  for (View& view : list) both.push_back({view, std::move(view)});
+InOut in_place(View view) {
+  return {view, std::move(view)};
+}
+Buffers in_place(std::vector<View> list) {
+  Buffers both;
+  for (View& view : list) both.push_back(in_place(std::move(view)));
   return both;
 }
 
@@ -84,28 +86,31 @@ int Communicator::lane() const {
 }
 
 Work Communicator::all_reduce(View data, ReduceOp op, Priority priority) const {
-  return all_reduce(std::vector<View>{std::move(data)}, op, priority);
+  return issue({Op::kAllReduce, DType::kF32, op, priority, 0, 0}, in_place(std::move(data)));
 }
 Work Communicator::all_reduce(std::vector<View> list, ReduceOp op, Priority priority) const {
   return issue({Op::kAllReduce, DType::kF32, op, priority, 0, 0}, in_place(std::move(list)));
 }
 
 Work Communicator::all_gather(ConstView in, View out, Priority priority) const {
-  return all_gather({{std::move(in), std::move(out)}}, priority);
+  return issue({Op::kAllGather, DType::kF32, ReduceOp::kSum, priority, 0, 0},
+               InOut{std::move(in), std::move(out)});
 }
 Work Communicator::all_gather(std::vector<InOut> list, Priority priority) const {
   return issue({Op::kAllGather, DType::kF32, ReduceOp::kSum, priority, 0, 0}, std::move(list));
 }
 
 Work Communicator::reduce_scatter(ConstView in, View out, ReduceOp op, Priority priority) const {
-  return reduce_scatter({{std::move(in), std::move(out)}}, op, priority);
+  return issue({Op::kReduceScatter, DType::kF32, op, priority, 0, 0},
+               InOut{std::move(in), std::move(out)});
 }
 Work Communicator::reduce_scatter(std::vector<InOut> list, ReduceOp op, Priority priority) const {
   return issue({Op::kReduceScatter, DType::kF32, op, priority, 0, 0}, std::move(list));
 }
 
 Work Communicator::broadcast(View data, int root, Priority priority) const {
-  return broadcast(std::vector<View>{std::move(data)}, root, priority);
+  return issue({Op::kBroadcast, DType::kF32, ReduceOp::kSum, priority, 0, root},
+               in_place(std::move(data)));
 }
 Work Communicator::broadcast(std::vector<View> list, int root, Priority priority) const {
   return issue({Op::kBroadcast, DType::kF32, ReduceOp::kSum, priority, 0, root},
@@ -113,7 +118,8 @@ Work Communicator::broadcast(std::vector<View> list, int root, Priority priority
 }
 
 Work Communicator::reduce(ConstView in, View out, int root, ReduceOp op, Priority priority) const {
-  return reduce({{std::move(in), std::move(out)}}, root, op, priority);
+  return issue({Op::kReduce, DType::kF32, op, priority, 0, root},
+               InOut{std::move(in), std::move(out)});
 }
 Work Communicator::reduce(std::vector<InOut> list, int root, ReduceOp op, Priority priority) const {
   return issue({Op::kReduce, DType::kF32, op, priority, 0, root}, std::move(list));
@@ -140,10 +146,10 @@ Work Communicator::transfer(std::vector<Sending> sends, std::vector<Receiving> r
          {std::move(item.data), {}}});
   }
   // All are right before the first one starts.
-  for (const auto& [collective, buffers] : all) check(collective, {buffers});
+  for (const auto& [collective, buffers] : all) check(collective, buffers);
   Work work = make_work();
   for (auto& [collective, buffers] : all) {
-    work.parts_.push_back(start(collective, {std::move(buffers)}));
+    work.parts_.push_back(start(collective, std::move(buffers)));
   }
   return work;
 }
@@ -159,7 +165,7 @@ Work Communicator::barrier() const {
   return issue(Collective{}, {});
 }
 
-Work Communicator::issue(Collective collective, std::vector<InOut> list) const {
+Work Communicator::issue(Collective collective, Buffers&& list) const {
   if (!list.empty()) collective.dtype = list.front().in.dtype;
   for (const InOut& item : list) {
     collective.count += collective.op == Op::kAllGather ? item.out.count : item.in.count;
@@ -170,7 +176,7 @@ Work Communicator::issue(Collective collective, std::vector<InOut> list) const {
   return work;
 }
 
-Work::Part Communicator::start(const Collective& collective, std::vector<InOut> list) const {
+Work::Part Communicator::start(const Collective& collective, Buffers&& list) const {
   Work::Part part;
   if (core_->recorder != nullptr) {
     part.recorder = core_->recorder;
@@ -194,7 +200,7 @@ Work::Part Communicator::start(const Collective& collective, std::vector<InOut> 
   return part;
 }
 
-void Communicator::check(const Collective& c, const std::vector<InOut>& list) const {
+void Communicator::check(const Collective& c, const Buffers& list) const {
   const bool rooted = c.op == Op::kBroadcast || c.op == Op::kReduce || is_pair(c.op);
   FOURFOLD_CHECK(!rooted || (c.root >= 0 && c.root < size()), c, ": group ", group(),
                  " has no member ", c.root);

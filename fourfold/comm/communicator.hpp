@@ -47,7 +47,7 @@ class [[nodiscard]] Work {
   void record_wait(const Part& part) const;
 
   std::shared_ptr<Core> core_;
-  std::vector<Part> parts_;
+  SmallList<Part> parts_;
   int unwinding_ = 0;  // exceptions in flight when it was made
 };
 
@@ -116,10 +116,10 @@ class Communicator {
   friend class World;
   Communicator(std::shared_ptr<Core> core, Lane& lane) : core_(std::move(core)), lane_(&lane) {}
 
-  Work issue(schedule::Collective collective, std::vector<InOut> list) const;
+  Work issue(schedule::Collective collective, Buffers&& list) const;
   Work make_work() const;
-  Work::Part start(const schedule::Collective& collective, std::vector<InOut> list) const;
-  void check(const schedule::Collective& collective, const std::vector<InOut>& list) const;
+  Work::Part start(const schedule::Collective& collective, Buffers&& list) const;
+  void check(const schedule::Collective& collective, const Buffers& list) const;
 
   std::shared_ptr<Core> core_;
   Lane* lane_ = nullptr;

@@ -88,8 +88,7 @@ Lane& Engine::add_lane(const grid::Group& group) {
   return lane;
 }
 
-IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective,
-                         std::vector<InOut> buffers) {
+IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective, Buffers&& buffers) {
   auto issued = std::make_shared<Issued>();
   issued->collective = collective;
   issued->lane = &lane;
@@ -137,7 +136,8 @@ void Engine::finish(Issued& issued) {
   ++count.calls;
   count.payload += issued.collective.payload();
   count.wire += issued.sent;
-  count.seconds += now() - issued.started;
+  issued.ended = now();
+  count.seconds += issued.ended - issued.started;
   issued.done.store(true, std::memory_order_release);
 }
 
@@ -171,8 +171,9 @@ void Engine::wait(const IssuedPtr& issued) {
   }
   std::erase(waits_, issued);
   --waiting_;
+  // It may have ended while this thread waited for the lock.
   issued->lane->counts[static_cast<std::size_t>(issued->collective.op)].exposed_seconds +=
-      now() - since;
+      std::max(Seconds(), issued->ended - since);
   const bool wake = should_wake();
   lock.unlock();
   if (wake) wake_.notify_one();

@@ -32,13 +32,16 @@ struct Lane;
 
 /// An operation handed to the engine.
 struct Issued {
+  Issued() {}  // NOLINT: not defaulted, or all of it is set to zero first
+
   schedule::Collective collective;
   Lane* lane = nullptr;
   std::int64_t number = 0;  ///< in its lane, among its kind
   OperationPtr operation;
-  std::vector<InOut> buffers;  ///< held for the memory that they own
+  Buffers buffers;  ///< held for the memory that they own
   schedule::Traffic sent;
   Seconds started;
+  Seconds ended;
   std::atomic<bool> done{false};
   bool failed = false;  ///< read after `done`
 };
@@ -76,7 +79,7 @@ class Engine {
 
   /// Hands the operation to its lane, and starts it if it is the first there. Several buffers are
   /// several tensors of one operation.
-  IssuedPtr submit(Lane& lane, const schedule::Collective& collective, std::vector<InOut> buffers);
+  IssuedPtr submit(Lane& lane, const schedule::Collective& collective, Buffers&& buffers);
 
   /// Returns when the operation is done, moving everything along meanwhile. Throws CommError when a
   /// rank failed or the deadline passed.

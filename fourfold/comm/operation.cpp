@@ -96,8 +96,8 @@ OperationPtr make_operation(const schedule::Collective& c, const InOut& buffers,
   throw InvariantError("no such operation");
 }
 
-OperationPtr make_operation(const schedule::Collective& c, const std::vector<InOut>& buffers,
-                            const Port& port, ScratchPool& scratch) {
+OperationPtr make_operation(const schedule::Collective& c, const Buffers& buffers, const Port& port,
+                            ScratchPool& scratch) {
   if (buffers.size() > 1) return make_packed(c, buffers, port, scratch);
   return make_operation(c, buffers.empty() ? InOut{} : buffers.front(), port, scratch);
 }

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <vector>
 
+#include "fourfold/base/check.hpp"
 #include "fourfold/comm/buffer.hpp"
 #include "fourfold/comm/scratch.hpp"
 #include "fourfold/comm/transport.hpp"
@@ -70,9 +72,8 @@ using OperationPtr = std::unique_ptr<Operation>;
 /// The state machine of `collective` for this rank, by the algorithm that `schedule::algorithm_of`
 /// names. The group has more than one member. In-place operations use `out` alone, a barrier no
 /// buffers; several buffers are packed into one.
-OperationPtr make_operation(const schedule::Collective& collective,
-                            const std::vector<InOut>& buffers, const Port& port,
-                            ScratchPool& scratch);
+OperationPtr make_operation(const schedule::Collective& collective, const Buffers& buffers,
+                            const Port& port, ScratchPool& scratch);
 OperationPtr make_operation(const schedule::Collective& collective, const InOut& buffers,
                             const Port& port, ScratchPool& scratch);
 
@@ -80,29 +81,32 @@ OperationPtr make_operation(const schedule::Collective& collective, const InOut&
 void run_alone(const schedule::Collective& collective, const InOut& buffers);
 
 /// A short queue, in place: messages in flight, oldest first.
-template <class T>
+template <class T, int kLargest = schedule::kLargestWindow>
 class Window {
  public:
-  static constexpr int kLargest = 4;
-  static_assert(2 * schedule::kLargestWindow <= kLargest);
+  static_assert(std::is_trivially_copyable_v<T>);
 
-  explicit Window(int capacity) : capacity_(static_cast<std::size_t>(capacity)) {}
+  explicit Window(int capacity) : capacity_(capacity) { FOURFOLD_CHECK(capacity <= kLargest); }
 
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == capacity_; }
-  T& front() { return items_[first_]; }
-  const T& front() const { return items_[first_]; }
-  void push(T item) { items_[(first_ + size_++) % items_.size()] = std::move(item); }
+  T& front() { return *at(first_); }
+  const T& front() const { return *at(first_); }
+  void push(const T& item) { std::construct_at(at((first_ + size_++) % kLargest), item); }
   void pop() {
-    first_ = (first_ + 1) % items_.size();
+    first_ = (first_ + 1) % kLargest;
     --size_;
   }
 
  private:
-  std::array<T, kLargest> items_{};
-  std::size_t capacity_;
-  std::size_t first_ = 0;
-  std::size_t size_ = 0;
+  T* at(int index) { return reinterpret_cast<T*>(items_.data()) + index; }
+  const T* at(int index) const { return reinterpret_cast<const T*>(items_.data()) + index; }
+
+  // Not an array of T: operations are made often, and setting it to zero is a good part of that.
+  alignas(T) std::array<std::byte, kLargest * sizeof(T)> items_;
+  int capacity_;
+  int first_ = 0;
+  int size_ = 0;
 };
 
 /// Pieces of scratch memory of one size, taken and given back.

@@ -12,7 +12,7 @@ using schedule::Op;
 
 class Packed final : public Operation {
  public:
-  Packed(const schedule::Collective& collective, std::vector<InOut> list, const Port& port,
+  Packed(const schedule::Collective& collective, Buffers list, const Port& port,
          ScratchPool& scratch)
       : list_(std::move(list)),
         bytes_(collective.payload().value()),
@@ -70,7 +70,7 @@ class Packed final : public Operation {
     if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
 
-  std::vector<InOut> list_;
+  Buffers list_;
   std::int64_t bytes_;
   int ranks_;
   bool writes_result_;
@@ -84,8 +84,8 @@ class Packed final : public Operation {
 
 }  // namespace
 
-OperationPtr make_packed(const schedule::Collective& collective, std::vector<InOut> list,
-                         const Port& port, ScratchPool& scratch) {
+OperationPtr make_packed(const schedule::Collective& collective, Buffers list, const Port& port,
+                         ScratchPool& scratch) {
   return std::make_unique<Packed>(collective, std::move(list), port, scratch);
 }
 

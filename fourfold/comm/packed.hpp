@@ -10,7 +10,7 @@ namespace fourfold::comm {
 
 /// `collective.count` is the sum over `list`, whose tensors have its dtype. Each chunk of the
 /// packed tensor holds that chunk of every tensor of the list, one after the other.
-OperationPtr make_packed(const schedule::Collective& collective, std::vector<InOut> list,
-                         const Port& port, ScratchPool& scratch);
+OperationPtr make_packed(const schedule::Collective& collective, Buffers list, const Port& port,
+                         ScratchPool& scratch);
 
 }  // namespace fourfold::comm

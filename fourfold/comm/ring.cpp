@@ -282,7 +282,8 @@ class RingReduceScatter final : public Ring {
   std::byte* out_;
   bool in_place_;
   Slots slots_;
-  Window<std::byte*> passing_on_;  // received and summed, not sent yet; in stream order
+  Window<std::byte*, 2 * schedule::kLargestWindow>
+      passing_on_;  // received and summed, not sent yet; in stream order
 };
 
 }  // namespace

@@ -82,7 +82,7 @@ class Broadcast final : public Operation {
   std::int64_t posted_;
   std::int64_t sent_ = 0;
   Window<Message> receives_;
-  Window<Message> sends_;
+  Window<Message, 2 * schedule::kLargestWindow> sends_;
 };
 
 class TreeReduce final : public Operation {

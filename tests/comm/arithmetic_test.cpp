@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/comm/arithmetic.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -85,6 +86,23 @@ TYPED_TEST(CombineTyped, IntoTheSecond) {
     auto b = TestFixture::values(13, 89);
     TestFixture::combine(b, TestFixture::values(7, 101), b, op);
     EXPECT_EQ(b, TestFixture::expected(op)) << op;
+  }
+}
+
+// Wide vectors start at an aligned address: what lies before it is another path.
+TYPED_TEST(CombineTyped, AtEveryAlignmentAndShortLength) {
+  const auto a = TestFixture::values(7, 101);
+  const auto b = TestFixture::values(13, 89);
+  const auto sums = TestFixture::expected(ReduceOp::kSum);
+  for (std::size_t from = 0; from < 33; ++from) {
+    for (std::size_t count = 0; count < 40; ++count) {
+      std::vector<TypeParam> out(80, make<TypeParam>(1));
+      auto expected = out;
+      std::copy_n(sums.begin(), count, expected.begin() + static_cast<std::ptrdiff_t>(from));
+      comm::combine(out.data() + from, a.data(), b.data(), static_cast<std::int64_t>(count),
+                    comm::kDTypeOf<TypeParam>, ReduceOp::kSum);
+      ASSERT_EQ(out, expected) << count << " from " << from;
+    }
   }
 }
 
