@@ -47,6 +47,9 @@ World::~World() {
 int World::rank() const {
   return core_->rank;
 }
+bool World::executes() const {
+  return core_->engine != nullptr;
+}
 int World::size() const {
   return core_->size;
 }

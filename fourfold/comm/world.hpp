@@ -27,6 +27,8 @@ class World {
 
   int rank() const;
   int size() const;
+  /// False for a recording world: its operations do nothing.
+  bool executes() const;
   /// The host that a rank runs on.
   std::string host(int rank) const;
 

@@ -12,7 +12,7 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/version.h>
 
-#include "fourfold/base/check.hpp"
+#include "fourfold/tensor/dtype.hpp"
 
 namespace fourfold::tensor {
 
@@ -20,25 +20,11 @@ namespace {
 
 constexpr Seconds kLongEnough{3};
 
-at::ScalarType scalar_type(schedule::DType dtype) {
-  switch (dtype) {
-    case schedule::DType::kF64:
-      return at::kDouble;
-    case schedule::DType::kF32:
-      return at::kFloat;
-    case schedule::DType::kBF16:
-      return at::kBFloat16;
-    case schedule::DType::kI64:
-      break;
-  }
-  throw InvariantError(concat("no matrix products in ", dtype));
-}
-
 }  // namespace
 
 FlopsPerSecond gemm_rate(schedule::DType dtype, int size, int tries) {
   const c10::InferenceMode no_graph;
-  const auto options = at::TensorOptions(scalar_type(dtype));
+  const auto options = at::TensorOptions(scalar_type_of(dtype));
   const at::Tensor a = at::ones({size, size}, options);
   const at::Tensor b = at::ones({size, size}, options);
   at::Tensor c = at::empty({size, size}, options);

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/block.hpp"
+
+#include <cmath>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/nn/checkpoint.hpp"
+#include "fourfold/nn/elementwise.hpp"
+
+namespace fourfold::model {
+
+using grid::Axis;
+using nn::Activations;
+using nn::Batch;
+using nn::Spread;
+
+namespace {
+
+/// Sizes of x and y, with as many ranks, that would split the heads.
+std::string grids_that_work(const Mesh& mesh, const GptSpec& spec) {
+  std::vector<std::string> found;
+  const int ranks = mesh.size({Axis::kX, Axis::kY, Axis::kZ});
+  for (const grid::Sizes& sizes : grid::factorisations(ranks, {Axis::kX, Axis::kY, Axis::kZ})) {
+    if (spec.heads % (std::int64_t{sizes.x} * sizes.y) == 0) {
+      found.push_back(concat("x=", sizes.x, ",y=", sizes.y, ",z=", sizes.z));
+    }
+  }
+  return join(found, " or ");
+}
+
+nn::LinearSpec linear(const std::string& name, std::int64_t in, std::int64_t out, bool transposed,
+                      Spread input, Spread output, double deviation) {
+  return {.name = name,
+          .in = in,
+          .out = out,
+          .transposed = transposed,
+          .input = input,
+          .output = output,
+          .deviation = deviation};
+}
+
+/// How the hidden state is spread between blocks.
+Spread between(const GptSpec& spec) {
+  return spec.activations == Activations::kSharded ? Spread::kRows : Spread::kCopies;
+}
+
+Spread in_attention(AttentionSplit split) {
+  return split == AttentionSplit::kHeads ? Spread::kColumns : Spread::kRows;
+}
+
+constexpr double kDeviation = 0.02;
+
+/// Of the layers that add to the hidden state: its variance should not grow with their number.
+double residual_deviation(const GptSpec& spec) {
+  return kDeviation / std::sqrt(2.0 * static_cast<double>(spec.layers));
+}
+
+}  // namespace
+
+AttentionSplit attention_split(const Mesh& mesh, const GptSpec& spec, std::int64_t samples) {
+  const int x = mesh.size(Axis::kX);
+  const int y = mesh.size(Axis::kY);
+  if (spec.heads % (std::int64_t{x} * y) == 0) return AttentionSplit::kHeads;
+  const std::int64_t local = samples / mesh.size({Axis::kData, Axis::kZ});
+  if (spec.heads % y == 0 && local % x == 0) return AttentionSplit::kSamples;
+  throw ConfigError(concat(
+      spec.heads, " heads cannot be split over x=", x, " times y=", y, ", nor ", local,
+      " samples of a rank over x; with as many ranks these work: ", grids_that_work(mesh, spec)));
+}
+
+Block::Block(const Mesh& mesh, const GptSpec& spec, std::int64_t number, AttentionSplit split)
+    : mesh_(&mesh),
+      spec_(spec),
+      name_(concat("h.", number)),
+      split_(split),
+      norm1_(mesh, name_ + ".ln_1", spec.width, spec.activations, spec.precision, spec.seed),
+      qkv_(mesh,
+           linear(name_ + ".attn.c_attn", spec.width, 3 * spec.width, false, between(spec),
+                  in_attention(split), kDeviation),
+           spec.precision, spec.seed),
+      projection_(mesh,
+                  linear(name_ + ".attn.c_proj", spec.width, spec.width, true, in_attention(split),
+                         between(spec), residual_deviation(spec)),
+                  spec.precision, spec.seed),
+      norm2_(mesh, name_ + ".ln_2", spec.width, spec.activations, spec.precision, spec.seed),
+      up_(mesh,
+          linear(name_ + ".mlp.c_fc", spec.width, 4 * spec.width, false, between(spec),
+                 between(spec), kDeviation),
+          spec.precision, spec.seed),
+      down_(mesh,
+            linear(name_ + ".mlp.c_proj", 4 * spec.width, spec.width, true, between(spec),
+                   between(spec), residual_deviation(spec)),
+            spec.precision, spec.seed),
+      vectors_({norm1_.scale(), norm1_.shift(), qkv_.bias(), projection_.bias(), norm2_.scale(),
+                norm2_.shift(), up_.bias(), down_.bias()}) {}
+
+nn::Parameters Block::parameters() const {
+  return {norm1_.scale(),       norm1_.shift(),     qkv_.weight(),  qkv_.bias(),
+          projection_.weight(), projection_.bias(), norm2_.scale(), norm2_.shift(),
+          up_.weight(),         up_.bias(),         down_.weight(), down_.bias()};
+}
+
+nn::AttentionShape Block::attention_shape(const Batch& batch, bool training) const {
+  nn::AttentionShape shape;
+  const std::int64_t local = nn::local_samples(*mesh_, batch);
+  shape.first_sample = batch.first_sample + mesh_->index({Axis::kData, Axis::kZ}) * local;
+  if (split_ == AttentionSplit::kHeads) {
+    shape.samples = local;
+    shape.heads = spec_.heads / mesh_->size({Axis::kY, Axis::kX});
+    shape.first_head = mesh_->index({Axis::kY, Axis::kX}) * shape.heads;
+  } else {
+    shape.samples = local / mesh_->size(Axis::kX);
+    shape.first_sample += mesh_->index(Axis::kX) * shape.samples;
+    shape.heads = spec_.heads / mesh_->size(Axis::kY);
+    shape.first_head = mesh_->index(Axis::kY) * shape.heads;
+  }
+  shape.context = batch.context;
+  shape.head_size = spec_.width / spec_.heads;
+  shape.all_heads = spec_.heads;
+  shape.dropout = training ? spec_.dropout : 0;
+  shape.key = tensor::key_of(tensor::key_of(spec_.seed, name_ + ".attn"), batch.step);
+  return shape;
+}
+
+Tensor Block::drop(const Tensor& hidden, const Batch& batch, const char* where,
+                   bool training) const {
+  if (!training) return hidden;
+  const std::int64_t columns = hidden.size(1);
+  const std::int64_t first = mesh_->index(Axis::kX) * columns;
+  return nn::dropout(*mesh_, hidden, spec_.dropout,
+                     tensor::key_of(tensor::key_of(spec_.seed, name_ + where), batch.step),
+                     {nn::hidden_rows(*mesh_, batch, spec_.activations), {first, first + columns}});
+}
+
+Tensor Block::attend(const Tensor& hidden, const std::vector<Tensor>& v, const Batch& batch,
+                     bool training) const {
+  const Tensor normal = norm1_.forward(hidden, v[0], v[1]);
+  const Tensor qkv = qkv_.forward(normal, v[2]);
+  const Tensor mixed = nn::causal_attention(*mesh_, qkv, attention_shape(batch, training));
+  return drop(projection_.forward(mixed, v[3]), batch, ".attn.drop", training);
+}
+
+Tensor Block::expand(const Tensor& hidden, const std::vector<Tensor>& v, const Batch& batch,
+                     bool training) const {
+  const Tensor normal = norm2_.forward(hidden, v[4], v[5]);
+  const Tensor wide = nn::gelu(*mesh_, up_.forward(normal, v[6]));
+  return drop(down_.forward(wide, v[7]), batch, ".mlp.drop", training);
+}
+
+Tensor Block::run(const Tensor& hidden, const std::vector<Tensor>& vectors, const Batch& batch,
+                  bool training) const {
+  const Tensor middle = nn::residual(*mesh_, hidden, attend(hidden, vectors, batch, training));
+  return nn::residual(*mesh_, middle, expand(middle, vectors, batch, training));
+}
+
+Tensor Block::forward(const Tensor& hidden, const Batch& batch, bool training) const {
+  const std::vector<Tensor> vectors = vectors_.gather();
+  if (!spec_.checkpoint) return run(hidden, vectors, batch, training);
+  std::vector<Tensor> inputs = {hidden};
+  inputs.insert(inputs.end(), vectors.begin(), vectors.end());
+  return nn::checkpoint(
+      [this, batch, training](const std::vector<Tensor>& in) {
+        return run(in[0], {in.begin() + 1, in.end()}, batch, training);
+      },
+      inputs);
+}
+
+}  // namespace fourfold::model

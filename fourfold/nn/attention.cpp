@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/attention.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/nn/attention_heads.hpp"
+#include "fourfold/nn/function.hpp"
+#include "fourfold/tensor/dtype.hpp"
+
+namespace fourfold::nn {
+
+namespace {
+
+/// Records `products` matrix products over all scores of all heads that are here.
+void record(const Mesh& mesh, const char* name, const AttentionShape& s, int products,
+            std::int64_t bytes) {
+  const double scores = static_cast<double>(computed_scores(s.context));
+  const double heads = static_cast<double>(s.heads * s.samples);
+  mesh.compute(name, products * 2 * scores * heads * static_cast<double>(s.head_size), bytes);
+}
+
+class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Mesh* mesh,
+                        const AttentionShape& shape) {
+    remember(context, *mesh);
+    keep(context, shape);
+    // The softmax of bf16 is computed in float, and so are the products around it.
+    const auto wide = tensor::statistics_type(qkv.scalar_type());
+    const Tensor wide_qkv = qkv.to(wide);
+    Tensor out = at::empty({qkv.size(0), qkv.size(1) / 3}, wide_qkv.options());
+    Tensor logsum = at::empty({shape.samples, shape.heads, shape.context}, wide_qkv.options());
+    if (mesh->dry()) {
+      at::empty({attention_scratch(shape, false)}, wide_qkv.options());
+    } else {
+      attention_forward(shape, wide_qkv, out, logsum);
+    }
+    out = out.to(qkv.scalar_type());
+    record(*mesh, "attention", shape, 2, static_cast<std::int64_t>(qkv.nbytes() + out.nbytes()));
+    context->save_for_backward({qkv, out, logsum});
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Mesh& mesh = remembered<Mesh>(context);
+    const AttentionShape& shape = kept<AttentionShape>(context);
+    const auto saved = context->get_saved_variables();
+    const Tensor& qkv = saved[0];
+    const Tensor& logsum = saved[2];
+    const auto wide = logsum.scalar_type();
+    const Tensor wide_qkv = qkv.to(wide);
+    const Tensor out = saved[1].to(wide);
+    const Tensor gradient = gradients[0].contiguous().to(wide);
+    Tensor result = at::empty_like(wide_qkv);
+    if (mesh.dry()) {
+      at::empty({attention_scratch(shape, true)}, wide_qkv.options());
+    } else {
+      attention_backward(shape, wide_qkv, out, logsum, gradient, result);
+    }
+    record(mesh, "attention dI", shape, 5,
+           static_cast<std::int64_t>(2 * qkv.nbytes() + 2 * saved[1].nbytes()));
+    return {result.to(qkv.scalar_type()), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor causal_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape) {
+  FOURFOLD_CHECK_EQ(qkv.size(0), shape.samples * shape.context, "rows of attention");
+  FOURFOLD_CHECK_EQ(qkv.size(1), 3 * shape.heads * shape.head_size, "columns of attention");
+  FOURFOLD_CHECK(qkv.is_contiguous());
+  return AttentionFunction::apply(qkv, &mesh, shape);
+}
+
+}  // namespace fourfold::nn

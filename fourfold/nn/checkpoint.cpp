@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/checkpoint.hpp"
+
+#include <utility>
+
+#include "fourfold/nn/function.hpp"
+
+namespace fourfold::nn {
+
+namespace {
+
+class Checkpoint : public torch::autograd::Function<Checkpoint> {
+ public:
+  static at::Tensor forward(AutogradContext* context, at::TensorList inputs,
+                            const BlockFunction& block) {
+    keep(context, block);
+    context->save_for_backward(inputs.vec());
+    const at::NoGradGuard no_graph;
+    return block(inputs.vec());
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto& block = kept<BlockFunction>(context);
+    variable_list inputs;
+    for (const at::Tensor& saved : context->get_saved_variables()) {
+      inputs.push_back(saved.detach().set_requires_grad(saved.is_floating_point()));
+    }
+    {
+      const at::AutoGradMode graph(true);
+      const at::Tensor output = block(inputs);
+      torch::autograd::backward({output}, gradients);
+    }
+    variable_list result;
+    for (const at::Tensor& input : inputs) {
+      // Not grad() by reference: the engine may keep and change what it is given.
+      result.push_back(input.is_floating_point() ? input.grad() : at::Tensor());
+    }
+    result.emplace_back();
+    return result;
+  }
+};
+
+}  // namespace
+
+at::Tensor checkpoint(const BlockFunction& block, const std::vector<at::Tensor>& inputs) {
+  return Checkpoint::apply(at::TensorList(inputs), block);
+}
+
+}  // namespace fourfold::nn

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/elementwise.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/nn/function.hpp"
+
+namespace fourfold::nn {
+
+namespace {
+
+void record(const Mesh& mesh, const char* name, const Tensor& tensor, double flops, int tensors) {
+  mesh.compute(name, flops * static_cast<double>(tensor.numel()),
+               tensors * static_cast<std::int64_t>(tensor.nbytes()));
+}
+
+class Gelu : public torch::autograd::Function<Gelu> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& input, const Mesh* mesh) {
+    remember(context, *mesh);
+    context->save_for_backward({input});
+    record(*mesh, "gelu", input, 10, 2);
+    return at::gelu(input, "tanh");
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Tensor input = context->get_saved_variables()[0];
+    record(remembered<Mesh>(context), "gelu dI", input, 20, 3);
+    return {at::gelu_backward(gradients[0], input, "tanh"), Tensor()};
+  }
+};
+
+/// The drawing of a mask, as the graph keeps it.
+struct Mask {
+  double p;
+  tensor::Key key;
+  tensor::Window2 window;
+};
+
+Tensor masked(const Mesh& mesh, const char* name, const Tensor& input, const Mask& mask) {
+  Tensor result = at::empty_like(input);
+  tensor::fill_dropout_mask(result, mask.window, mask.key, mask.p, 1 / (1 - mask.p));
+  result.mul_(input);
+  record(mesh, name, input, 1, 2);
+  return result;
+}
+
+class Dropout : public torch::autograd::Function<Dropout> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& input, const Mesh* mesh,
+                        const Mask& mask) {
+    remember(context, *mesh);
+    keep(context, mask);
+    return masked(*mesh, "dropout", input, mask);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Mask& mask = kept<Mask>(context);
+    const Tensor gradient = gradients[0].contiguous();
+    return {masked(remembered<Mesh>(context), "dropout dI", gradient, mask), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor gelu(const Mesh& mesh, const Tensor& input) {
+  return Gelu::apply(input, &mesh);
+}
+
+Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b) {
+  record(mesh, "residual", a, 1, 3);
+  return at::add(a, b);
+}
+
+Tensor dropout(const Mesh& mesh, const Tensor& input, double p, tensor::Key key,
+               const tensor::Window2& window) {
+  FOURFOLD_CHECK(p >= 0 && p < 1, "dropout of ", p);
+  if (p == 0) return input;
+  return Dropout::apply(input, &mesh, Mask{p, key, window});
+}
+
+}  // namespace fourfold::nn

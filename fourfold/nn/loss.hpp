@@ -1,0 +1,19 @@
+// Cross-entropy over a vocabulary whose logits are split over the ranks.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/nn/token_table.hpp"
+
+namespace fourfold::nn {
+
+/// The sum of the losses of this rank's samples divided by `tokens`, the same on all ranks along x
+/// and y; summed over data and z (`total_loss`) it is the mean loss if `tokens` is the number of
+/// all tokens. `logits` are those of `table`; `targets` the tokens that should follow.
+/// Differentiable; takes the memory of the logits.
+Tensor cross_entropy(const Mesh& mesh, const TokenTable& table, const Tensor& logits,
+                     const Tensor& targets, std::int64_t tokens);
+
+/// The sum over all ranks that have other samples, for people to see.
+Tensor total_loss(const Mesh& mesh, const Tensor& loss);
+
+}  // namespace fourfold::nn

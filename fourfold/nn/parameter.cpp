@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/parameter.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/tensor/memory.hpp"
+
+namespace fourfold::nn {
+
+using grid::Axes;
+using grid::Axis;
+using tensor::MemoryClass;
+using tensor::MemoryScope;
+using tensor::Pending;
+using tensor::Purpose;
+
+namespace {
+
+Axes joined(const Axes& first, const Axes& second) {
+  std::vector<Axis> all(first.begin(), first.end());
+  all.insert(all.end(), second.begin(), second.end());
+  return Axes(std::move(all));
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+grid::Layout ParameterSpec::layout() const {
+  std::vector<Axes> dims = {joined(kept, gathered)};
+  if (shape.size() == 2) dims.push_back(columns);
+  return grid::Layout(std::move(dims));
+}
+
+Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& precision,
+                     std::uint64_t seed)
+    : mesh_(&mesh), spec_(std::move(spec)), precision_(precision), layout_(spec_.layout()) {
+  const grid::Grid& grid = mesh.grid();
+  FOURFOLD_CHECK(spec_.shape.size() == 1 || spec_.shape.size() == 2);
+  FOURFOLD_CHECK(spec_.gathered.size() <= 2, "at most two axes are gathered");
+  rows_ = grid::shard_size(spec_.shape[0], spec_.kept, grid);
+  if (spec_.shape.size() == 2) columns_ = grid::shard_size(spec_.shape[1], spec_.columns, grid);
+  const MemoryScope scope(MemoryClass::kParameters);
+  value_ = at::empty(layout_.shard_shape(spec_.shape, grid),
+                     at::TensorOptions(precision.master).device(mesh.device()));
+  const grid::Block block = layout_.block(spec_.shape, grid, mesh.coord());
+  tensor::fill_normal(value_, spec_.shape, block, tensor::key_of(seed, spec_.name),
+                      spec_.deviation);
+  if (spec_.mean != 0 && !mesh.dry()) {
+    Tensor real = value_;
+    for (std::size_t d = 0; d < block.ranges.size(); ++d) {
+      real = real.narrow(static_cast<std::int64_t>(d), 0, block.ranges[d].size());
+    }
+    real.add_(spec_.mean);
+  }
+  value_.set_requires_grad(true);
+  refresh();
+}
+
+void Parameter::refresh() {
+  const at::NoGradGuard no_graph;
+  if (precision_.compute == precision_.master) {
+    shard_ = value_.detach();
+  } else {
+    const MemoryScope scope(MemoryClass::kParameters);
+    shard_ = value_.detach().to(precision_.compute);
+  }
+}
+
+std::int64_t Parameter::outer_blocks() const {
+  return spec_.gathered.size() == 2 ? mesh_->size(spec_.gathered[0]) : 1;
+}
+
+std::int64_t Parameter::padded_rows() const {
+  return shard_.size(0) * mesh_->size(spec_.gathered);
+}
+
+const comm::Communicator& Parameter::weight_comm() const {
+  return mesh_->comm(spec_.gathered, Purpose::kWeights);
+}
+
+const comm::Communicator& Parameter::gradient_comm() const {
+  return mesh_->comm(spec_.summed, Purpose::kGradients);
+}
+
+Pending Parameter::gather() const {
+  return tensor::all_gather(weight_comm(), shard_);
+}
+
+Tensor Parameter::trim(const Tensor& gathered) const {
+  if (gathered.size(0) == rows_) return gathered;
+  const std::int64_t outer = outer_blocks();
+  if (outer == 1) return gathered.narrow(0, 0, rows_);
+  // Each outer block has its own padding at its end.
+  std::vector<std::int64_t> sizes = gathered.sizes().vec();
+  sizes[0] = gathered.size(0) / outer;
+  sizes.insert(sizes.begin(), outer);
+  const std::int64_t filled = divide_up(rows_, outer);
+  return gathered.view(sizes).narrow(1, 0, filled).flatten(0, 1).narrow(0, 0, rows_);
+}
+
+Tensor Parameter::pad(const Tensor& rows) const {
+  const std::int64_t padded = padded_rows();
+  if (padded == rows_) return rows;
+  const MemoryScope scope(MemoryClass::kCommunication);
+  std::vector<std::int64_t> sizes = rows.sizes().vec();
+  sizes[0] = padded;
+  Tensor result = at::zeros(sizes, rows.options());
+  const std::int64_t outer = outer_blocks();
+  const std::int64_t filled = divide_up(rows_, outer);
+  const std::int64_t step = padded / outer;
+  for (std::int64_t block = 0; block < outer; ++block) {
+    const std::int64_t count = std::min(filled, rows_ - block * filled);
+    if (count <= 0) break;
+    result.narrow(0, block * step, count).copy_(rows.narrow(0, block * filled, count));
+  }
+  return result;
+}
+
+Tensor Parameter::own_part(const Tensor& padded) const {
+  if (spec_.summed == spec_.gathered) return padded;
+  FOURFOLD_CHECK(spec_.gathered.size() == 2 && spec_.summed == Axes(spec_.gathered[1]), spec_.name,
+                 ": summed over ", spec_.summed, ", gathered over ", spec_.gathered);
+  const std::int64_t part = padded.size(0) / outer_blocks();
+  return padded.narrow(0, mesh_->index(spec_.gathered[0]) * part, part);
+}
+
+void Parameter::accumulate(const Tensor& part) {
+  FOURFOLD_CHECK(part.sizes() == value_.sizes(), spec_.name, ": a gradient of another shape");
+  if (gradient_.defined()) {
+    gradient_.add_(part);
+    return;
+  }
+  const MemoryScope scope(MemoryClass::kGradients);
+  // A narrowed part would keep the whole alive.
+  const bool own = part.scalar_type() == precision_.master && part.is_contiguous() &&
+                   part.storage().nbytes() == part.nbytes();
+  gradient_ = own ? part : part.to(precision_.master, false, true).contiguous();
+}
+
+void sum_over_data(const Mesh& mesh, const Parameters& parameters) {
+  const comm::Communicator& comm = mesh.comm(Axis::kData, Purpose::kGradients);
+  if (comm.size() == 1) return;
+  std::vector<comm::View> list;
+  for (const ParameterPtr& parameter : parameters) {
+    if (parameter->gradient().defined()) list.push_back(tensor::view(parameter->gradient()));
+  }
+  if (!list.empty()) comm.all_reduce(std::move(list)).wait();
+}
+
+}  // namespace fourfold::nn

@@ -1,0 +1,112 @@
+// A parameter: this rank's shard of a global tensor, how it is brought together for its use, and
+// where its gradient goes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fourfold/grid/layout.hpp"
+#include "fourfold/tensor/collectives.hpp"
+#include "fourfold/tensor/mesh.hpp"
+#include "fourfold/tensor/random.hpp"
+#include "fourfold/tensor/torch.hpp"
+
+namespace fourfold::nn {
+
+using at::Tensor;
+using tensor::Mesh;
+
+/// In which type the layers compute, and the parameters and their gradients are kept.
+struct Precision {
+  at::ScalarType compute = at::kFloat;
+  at::ScalarType master = at::kFloat;
+
+  static Precision float64() { return {at::kDouble, at::kDouble}; }
+  static Precision float32() { return {at::kFloat, at::kFloat}; }
+  static Precision bf16() { return {at::kBFloat16, at::kFloat}; }
+};
+
+/// What a parameter is, before it exists on any rank.
+struct ParameterSpec {
+  std::string name;
+  grid::Shape shape;         ///< of the global tensor
+  grid::Axes kept = {};      ///< split its first dimension at its use, too
+  grid::Axes gathered = {};  ///< split its first dimension further, and are gathered for its use
+  grid::Axes columns = {};   ///< split the second dimension of a matrix
+  grid::Axes summed = {};    ///< of `gathered`, those over which its uses have different rows
+  double deviation = 0;      ///< of its initial values, normal around `mean`
+  double mean = 0;
+
+  grid::Layout layout() const;
+};
+
+/// The rows that a use of the parameter sees have a fixed number: those of the `kept` blocks. Each
+/// of these is split over `gathered`, nested, with padding at its end; `gather` leaves it out.
+class Parameter {
+ public:
+  /// Initialises the shard: every element is a function of (seed, name, global index).
+  Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& precision, std::uint64_t seed);
+
+  const ParameterSpec& spec() const { return spec_; }
+  const std::string& name() const { return spec_.name; }
+  const grid::Layout& layout() const { return layout_; }
+
+  /// This rank's shard, with padding, in the master type. An autograd leaf.
+  Tensor& value() { return value_; }
+  /// In the type of computation: the same tensor, unless the types differ. Call `refresh` when the
+  /// value has changed.
+  const Tensor& shard() const { return shard_; }
+  void refresh();
+
+  /// The gradient of the shard, in the master type. Undefined before the first backward pass.
+  Tensor& gradient() { return gradient_; }
+
+  /// Rows at the parameter's use.
+  std::int64_t rows() const { return rows_; }
+  /// Columns at its use; 1 for vectors.
+  std::int64_t columns() const { return columns_; }
+
+  /// Brings the rows together. `trim` takes what it gives and leaves out the padding.
+  tensor::Pending gather() const;
+  Tensor trim(const Tensor& gathered) const;
+
+  /// The shape of what `pad` gives and the reduction of the gradient takes.
+  std::int64_t padded_rows() const;
+  /// The inverse of `trim`: padding is zero. No copy where there is none.
+  Tensor pad(const Tensor& rows) const;
+
+  /// The part of a padded gradient that this rank has a say in: the ranks along axes that are
+  /// gathered but not summed all have the same, and each keeps its own part.
+  Tensor own_part(const Tensor& padded) const;
+  /// The communicator to reduce it over.
+  const comm::Communicator& gradient_comm() const;
+  const comm::Communicator& weight_comm() const;
+
+  /// Adds to the gradient. Takes the tensor if there is none yet and the type is right.
+  void accumulate(const Tensor& part);
+
+  const Mesh& mesh() const { return *mesh_; }
+
+ private:
+  std::int64_t outer_blocks() const;
+
+  const Mesh* mesh_;
+  ParameterSpec spec_;
+  Precision precision_;
+  grid::Layout layout_;
+  std::int64_t rows_ = 0;
+  std::int64_t columns_ = 1;
+  Tensor value_;
+  Tensor shard_;
+  Tensor gradient_;
+};
+
+using ParameterPtr = std::shared_ptr<Parameter>;
+using Parameters = std::vector<ParameterPtr>;
+
+/// Sums the gradients over the ranks that have other samples, in one operation.
+void sum_over_data(const Mesh& mesh, const Parameters& parameters);
+
+}  // namespace fourfold::nn

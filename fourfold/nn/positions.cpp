@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/positions.hpp"
+
+#include <algorithm>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/nn/function.hpp"
+#include "fourfold/tensor/memory.hpp"
+
+namespace fourfold::nn {
+
+using grid::Axes;
+using grid::Axis;
+using grid::Range;
+
+Positions::Positions(const Mesh& mesh, const std::string& name, std::int64_t context,
+                     std::int64_t width, Activations activations, const Precision& precision,
+                     std::uint64_t seed, double deviation)
+    : mesh_(&mesh), activations_(activations) {
+  ParameterSpec spec{.name = name + ".weight",
+                     .shape = {context, width},
+                     .gathered = {Axis::kY, Axis::kZ},
+                     .columns = Axis::kX,
+                     .deviation = deviation};
+  spec.summed = activations == Activations::kSharded ? spec.gathered : Axes(Axis::kZ);
+  parameter_ = std::make_shared<Parameter>(mesh, spec, precision, seed);
+}
+
+namespace {
+
+/// Calls body(first row here, first position, count) for each stretch of rows of one sample.
+template <class Body>
+void for_each_stretch(const Range& rows, std::int64_t context, const Body& body) {
+  for (std::int64_t row = rows.begin; row < rows.end;) {
+    const std::int64_t position = row % context;
+    const std::int64_t count = std::min(context - position, rows.end - row);
+    body(row - rows.begin, position, count);
+    row += count;
+  }
+}
+
+}  // namespace
+
+class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& /*weight*/,
+                        const Positions* layer, const Batch& batch) {
+    remember(context, *layer);
+    keep(context, batch);
+    const Mesh& mesh = *layer->mesh_;
+    const Tensor table = layer->parameter_->trim(layer->parameter_->gather().wait());
+    Tensor out = hidden.detach();
+    for_each_stretch(hidden_rows(mesh, batch, layer->activations_), batch.context,
+                     [&](std::int64_t row, std::int64_t position, std::int64_t count) {
+                       out.narrow(0, row, count).add_(table.narrow(0, position, count));
+                     });
+    mesh.compute("positions", static_cast<double>(out.numel()),
+                 2 * static_cast<std::int64_t>(out.nbytes()));
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Positions& layer = remembered<Positions>(context);
+    const Batch& batch = kept<Batch>(context);
+    const Mesh& mesh = *layer.mesh_;
+    Parameter& parameter = *layer.parameter_;
+    const Tensor& gradient = gradients[0];
+    // Of the whole table: positions that this pass does not have get zero.
+    Tensor sum = at::zeros({parameter.rows(), parameter.columns()},
+                           parameter.value().options().requires_grad(false));
+    for_each_stretch(hidden_rows(mesh, batch, layer.activations_), batch.context,
+                     [&](std::int64_t row, std::int64_t position, std::int64_t count) {
+                       sum.narrow(0, position, count).add_(gradient.narrow(0, row, count));
+                     });
+    mesh.compute("positions dE", static_cast<double>(gradient.numel()),
+                 static_cast<std::int64_t>(gradient.nbytes()));
+    const Tensor own = parameter.own_part(parameter.pad(sum));
+    const tensor::MemoryScope scope(tensor::MemoryClass::kGradients);
+    parameter.accumulate(tensor::reduce_scatter(parameter.gradient_comm(), own).wait());
+    return {gradient, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+Tensor Positions::add_to(const Tensor& hidden, const Batch& batch) const {
+  FOURFOLD_CHECK(batch.context <= parameter_->spec().shape[0], "a context of ", batch.context,
+                 " in a model for ", parameter_->spec().shape[0]);
+  return PositionsFunction::apply(hidden, parameter_->value(), this, batch);
+}
+
+}  // namespace fourfold::nn

@@ -1,0 +1,33 @@
+// The table of positions: a row for each position of the context, added to the hidden state.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "fourfold/nn/rows.hpp"
+
+namespace fourfold::nn {
+
+/// Its columns are split as those of the hidden state, over x, and its rows over y and z.
+class Positions {
+ public:
+  Positions(const Mesh& mesh, const std::string& name, std::int64_t context, std::int64_t width,
+            Activations activations, const Precision& precision, std::uint64_t seed,
+            double deviation = 0.02);
+  Positions(const Positions&) = delete;
+  Positions& operator=(const Positions&) = delete;
+
+  /// hidden + the row of each row's position. Takes the memory of `hidden`.
+  Tensor add_to(const Tensor& hidden, const Batch& batch) const;
+
+  const ParameterPtr& parameter() const { return parameter_; }
+
+ private:
+  friend class PositionsFunction;
+
+  const Mesh* mesh_;
+  Activations activations_;
+  ParameterPtr parameter_;
+};
+
+}  // namespace fourfold::nn

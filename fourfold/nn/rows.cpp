@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/rows.hpp"
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+
+namespace fourfold::nn {
+
+using grid::Axes;
+using grid::Axis;
+
+void check_batch(const Mesh& mesh, const Batch& batch, Activations activations) {
+  const int groups = mesh.size({Axis::kData, Axis::kZ});
+  if (batch.samples % groups != 0) {
+    throw ConfigError(concat(
+        "a batch of ", batch.samples, " samples cannot be split over data=", mesh.size(Axis::kData),
+        " times z=", mesh.size(Axis::kZ), ": it must be a multiple of ", groups));
+  }
+  if (activations == Activations::kReplicated) return;
+  const std::int64_t rows = batch.samples / groups * batch.context;
+  for (const Axis axis : {Axis::kX, Axis::kY}) {
+    if (rows % mesh.size(axis) != 0) {
+      throw ConfigError(concat("the ", rows, " rows (samples times context) of a rank cannot be ",
+                               "split over ", axis, "=", mesh.size(axis),
+                               ": change the context or the batch, or use replicated activations"));
+    }
+  }
+}
+
+std::int64_t local_samples(const Mesh& mesh, const Batch& batch) {
+  return batch.samples / mesh.size({Axis::kData, Axis::kZ});
+}
+
+grid::Range row_range(const Mesh& mesh, const Batch& batch, const Axes& inner) {
+  const std::int64_t outer_rows = local_samples(mesh, batch) * batch.context;
+  const std::int64_t rows = outer_rows / mesh.size(inner);
+  const std::int64_t begin = batch.first_sample * batch.context +
+                             mesh.index({Axis::kData, Axis::kZ}) * outer_rows +
+                             mesh.index(inner) * rows;
+  return {begin, begin + rows};
+}
+
+grid::Range hidden_rows(const Mesh& mesh, const Batch& batch, Activations activations) {
+  return row_range(mesh, batch, activations == Activations::kSharded ? Axes(Axis::kY) : Axes());
+}
+
+}  // namespace fourfold::nn

@@ -1,0 +1,33 @@
+// Which rows of the batch a rank has. Rows are (sample, position), flattened.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "fourfold/grid/block.hpp"
+#include "fourfold/nn/linear.hpp"
+
+namespace fourfold::nn {
+
+/// One forward pass over the whole grid.
+struct Batch {
+  std::int64_t samples = 0;       ///< sequences, over all ranks
+  std::int64_t context = 0;       ///< positions of each
+  std::int64_t first_sample = 0;  ///< the number of the first, counted from the start of the step
+  std::uint64_t step = 0;         ///< of training: dropout differs from step to step
+};
+
+/// Throws ConfigError unless the ranks along data and z get whole samples, and the others equal
+/// numbers of rows.
+void check_batch(const Mesh& mesh, const Batch& batch, Activations activations);
+
+/// Samples of this rank: their rows are split over data and z only.
+std::int64_t local_samples(const Mesh& mesh, const Batch& batch);
+
+/// The rows of a tensor split over (data, z, `inner`), numbered over all samples of the step.
+grid::Range row_range(const Mesh& mesh, const Batch& batch, const grid::Axes& inner);
+
+/// Those of the hidden state between blocks, the input of a normal layer.
+grid::Range hidden_rows(const Mesh& mesh, const Batch& batch, Activations activations);
+
+}  // namespace fourfold::nn

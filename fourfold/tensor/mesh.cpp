@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/tensor/mesh.hpp"
+
+#include "fourfold/base/check.hpp"
+
+namespace fourfold::tensor {
+
+namespace {
+
+using grid::Axes;
+using grid::Axis;
+
+/// Every group that a layer of ours communicates over, and for what.
+const std::vector<std::pair<Axes, Purpose>>& groups() {
+  static const std::vector<std::pair<Axes, Purpose>> kGroups = {
+      {Axis::kX, Purpose::kActivations},
+      {Axis::kY, Purpose::kActivations},
+      {{Axis::kX, Axis::kY}, Purpose::kActivations},     // hidden states of embedding and head
+      {{Axis::kY, Axis::kX}, Purpose::kActivations},     // the vocabulary, in the loss
+      {{Axis::kData, Axis::kZ}, Purpose::kActivations},  // the loss
+      {Axis::kZ, Purpose::kWeights},
+      {{Axis::kY, Axis::kZ}, Purpose::kWeights},
+      {{Axis::kX, Axis::kZ}, Purpose::kWeights},
+      {Axis::kZ, Purpose::kGradients},
+      {{Axis::kY, Axis::kZ}, Purpose::kGradients},
+      {{Axis::kX, Axis::kZ}, Purpose::kGradients},
+      {Axis::kData, Purpose::kGradients},
+  };
+  return kGroups;
+}
+
+}  // namespace
+
+Mesh::Mesh(comm::World& world, const grid::Grid& grid)
+    : world_(&world), grid_(grid), dry_(!world.executes()) {
+  if (grid.ranks() != world.size()) {
+    throw ConfigError(
+        concat("the grid ", grid, " needs ", grid.ranks(), " ranks, and there are ", world.size()));
+  }
+  coord_ = grid.coord_of(world.rank());
+  for (const auto& [axes, purpose] : groups()) {
+    entries_.push_back({axes, purpose, world.communicator(grid.group(axes, world.rank()))});
+  }
+}
+
+const comm::Communicator& Mesh::comm(const Axes& axes, Purpose purpose) const {
+  for (const Entry& entry : entries_) {
+    if (entry.axes == axes && entry.purpose == purpose) return entry.comm;
+  }
+  throw InvariantError(concat("there is no communicator over ", axes, " for this purpose"));
+}
+
+void Mesh::record(schedule::Schedule* schedule) {
+  recorder_ = schedule;
+  world_->record(schedule);
+}
+
+void Mesh::compute(const char* name, double flops, std::int64_t bytes) const {
+  if (recorder_ != nullptr) recorder_->compute(name, Flops(flops), Bytes(bytes));
+}
+
+}  // namespace fourfold::tensor

@@ -1,0 +1,66 @@
+// One rank's place on the grid: its communicators, where its tensors live, and the schedule of what
+// it does.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <c10/core/Device.h>
+
+#include "fourfold/comm/world.hpp"
+#include "fourfold/grid/grid.hpp"
+#include "fourfold/schedule/schedule.hpp"
+
+namespace fourfold::tensor {
+
+/// What an operation is for. Each has lanes of its own, so that a weight that is gathered ahead
+/// never waits for a gradient, nor an activation for either.
+enum class Purpose { kActivations, kWeights, kGradients };
+
+class Mesh {
+ public:
+  /// Makes the communicators: every rank of the world does it at the same point. On a recording
+  /// world tensors are meta tensors: a dry run. Throws ConfigError when the grid does not have as
+  /// many ranks as the world.
+  Mesh(comm::World& world, const grid::Grid& grid);
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
+
+  const grid::Grid& grid() const { return grid_; }
+  const grid::Coord& coord() const { return coord_; }
+  int size(const grid::Axes& axes) const { return grid_.size(axes); }
+  /// This rank's among the blocks of a dimension split over `axes`.
+  int index(const grid::Axes& axes) const { return grid_.index_along(axes, coord_); }
+
+  /// Throws InvariantError for axes that no layer of ours communicates over.
+  const comm::Communicator& comm(const grid::Axes& axes,
+                                 Purpose purpose = Purpose::kActivations) const;
+
+  /// Whether nothing is computed: tensors have no memory.
+  bool dry() const { return dry_; }
+  c10::Device device() const { return dry_ ? c10::kMeta : c10::kCPU; }
+
+  /// Writes what the rank computes, communicates and waits for into `schedule`; null stops.
+  void record(schedule::Schedule* schedule);
+  /// The rank computes: a line in the schedule.
+  void compute(const char* name, double flops, std::int64_t bytes) const;
+
+  comm::World& world() const { return *world_; }
+
+ private:
+  struct Entry {
+    grid::Axes axes;
+    Purpose purpose;
+    comm::Communicator comm;
+  };
+
+  comm::World* world_;
+  grid::Grid grid_;
+  grid::Coord coord_;
+  bool dry_;
+  std::vector<Entry> entries_;
+  schedule::Schedule* recorder_ = nullptr;
+};
+
+}  // namespace fourfold::tensor

@@ -1,0 +1,26 @@
+// The arithmetic of layer norm, in the pieces between which its statistics are communicated. Rows
+// lie one after the other in memory; statistics are float, or double for double.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/tensor/torch.hpp"
+
+namespace fourfold::tensor {
+
+/// stats[0][r] = the mean of row r, stats[1][r] = the sum of its squared distances from it.
+void norm_statistics(const Tensor& x, Tensor& stats);
+
+/// y = (x - mean) * rstd * scale + shift.
+void norm_apply(const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& scale,
+                const Tensor& shift, Tensor& y);
+
+/// With n = (x - mean) * rstd and g = dy * scale: sums[0][r] = the sum of g over row r, sums[1][r]
+/// = that of g * n. Adds dy * n to dscale and dy to dshift, column by column.
+void norm_backward_sums(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                        const Tensor& scale, Tensor& sums, Tensor& dscale, Tensor& dshift);
+
+/// dx = rstd * (g - sums[0] / width - n * sums[1] / width).
+void norm_backward_apply(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                         const Tensor& scale, const Tensor& sums, std::int64_t width, Tensor& dx);
+
+}  // namespace fourfold::tensor

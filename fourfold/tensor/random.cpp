@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/tensor/random.hpp"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include <ATen/Dispatch.h>
+#include <ATen/core/PhiloxRNGEngine.h>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/tensor/simd.hpp"
+
+namespace fourfold::tensor {
+
+namespace {
+
+/// A good mixture of 64 bits (the finaliser of splitmix64).
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+/// The four words number `counter` of the stream (key, row).
+std::array<std::uint32_t, 4> words(Key key, std::uint64_t row, std::uint64_t counter) {
+  at::Philox4_32 engine(key.value, row, counter);
+  return {engine(), engine(), engine(), engine()};
+}
+
+/// In (0, 1], with 53 bits.
+double uniform(std::uint32_t high, std::uint32_t low) {
+  const std::uint64_t bits = ((static_cast<std::uint64_t>(high) << 32) | low) >> 11;
+  return (static_cast<double>(bits) + 1.0) * 0x1p-53;
+}
+
+/// The normal numbers of indices 2*pair and 2*pair+1, by Box and Muller.
+std::array<double, 2> normal_pair(Key key, std::int64_t pair) {
+  const auto w = words(key, 0, static_cast<std::uint64_t>(pair));
+  const double radius = std::sqrt(-2.0 * std::log(uniform(w[0], w[1])));
+  const double angle = 2.0 * std::numbers::pi * uniform(w[2], w[3]);
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+/// Writes the numbers of `count` consecutive indices.
+template <class T>
+void fill_run(T* out, std::int64_t first, std::int64_t count, Key key, double deviation) {
+  for (std::int64_t i = 0; i < count;) {
+    const std::int64_t index = first + i;
+    const auto pair = normal_pair(key, index / 2);
+    for (std::int64_t odd = index % 2; odd < 2 && i < count; ++odd, ++i) {
+      out[i] = static_cast<T>(deviation * pair[static_cast<std::size_t>(odd)]);
+    }
+  }
+}
+
+}  // namespace
+
+Key key_of(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = mix(seed);
+  for (const char c : name) hash = mix(hash ^ static_cast<unsigned char>(c));
+  return {hash};
+}
+
+Key key_of(Key key, std::uint64_t number) {
+  return {mix(key.value ^ mix(number))};
+}
+
+void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& block, Key key,
+                 double deviation) {
+  FOURFOLD_CHECK(shard.is_contiguous() && shard.dim() <= 2 && shard.dim() > 0);
+  if (shard.is_meta()) return;
+  shard.zero_();
+  const bool matrix = shard.dim() == 2;
+  const grid::Range columns = matrix ? block.ranges[1] : grid::Range{0, 1};
+  const std::int64_t global_columns = matrix ? global[1] : 1;
+  const std::int64_t local_columns = matrix ? shard.size(1) : 1;
+  AT_DISPATCH_FLOATING_TYPES(shard.scalar_type(), "fill_normal", [&] {
+    auto* out = shard.data_ptr<scalar_t>();
+    for (std::int64_t row = block.ranges[0].begin; row < block.ranges[0].end; ++row) {
+      fill_run(out, row * global_columns + columns.begin, columns.size(), key, deviation);
+      out += local_columns;
+    }
+  });
+}
+
+namespace {
+
+template <class T>
+void dropout_run(T* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
+                 double p, T kept) {
+  // Four columns share a counter, counted from column 0 whatever part of them is here.
+  const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
+  const std::int64_t end = first + count;
+  for (std::int64_t c = first; c < end;) {
+    const auto w = words(key, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(c / 4));
+    for (std::int64_t i = c % 4; i < 4 && c < end; ++i, ++c) {
+      *out++ = w[static_cast<std::size_t>(i)] < threshold ? T{} : kept;
+    }
+  }
+}
+
+}  // namespace
+
+void fill_dropout_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
+                      double p, double scale) {
+  dropout_run(out, row, first, count, key, p, static_cast<float>(scale));
+}
+
+void fill_dropout_run(double* out, std::int64_t row, std::int64_t first, std::int64_t count,
+                      Key key, double p, double scale) {
+  dropout_run(out, row, first, count, key, p, scale);
+}
+
+void fill_dropout_mask(Tensor& mask, const Window2& window, Key key, double p, double scale) {
+  if (mask.is_meta()) return;
+  FOURFOLD_CHECK(mask.is_contiguous() && mask.dim() == 2);
+  FOURFOLD_CHECK_EQ(mask.size(0), window.rows.size());
+  FOURFOLD_CHECK_EQ(mask.size(1), window.columns.size());
+  dispatch(mask, [&]<class T>(T) {
+    auto* out = elements<T>(mask);
+    const T kept = narrow<T>(static_cast<Wide<T>>(scale));
+    for (std::int64_t row = window.rows.begin; row < window.rows.end; ++row) {
+      dropout_run(out, row, window.columns.begin, window.columns.size(), key, p, kept);
+      out += window.columns.size();
+    }
+  });
+}
+
+}  // namespace fourfold::tensor

@@ -1,0 +1,46 @@
+// Random numbers as pure functions of a key and a global index: the same on every grid.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "fourfold/grid/layout.hpp"
+#include "fourfold/tensor/torch.hpp"
+
+namespace fourfold::tensor {
+
+/// A stream of random numbers.
+struct Key {
+  std::uint64_t value = 0;
+
+  bool operator==(const Key&) const = default;
+};
+
+/// Different names or numbers give unrelated streams.
+Key key_of(std::uint64_t seed, std::string_view name);
+Key key_of(Key key, std::uint64_t number);
+
+/// Fills the shard of a global tensor with the normal distribution of mean 0; padding is zero. The
+/// element of row-major global index g is always the same.
+void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& block, Key key,
+                 double deviation);
+
+/// Where the elements of a matrix of activations lie: row r is number `rows.begin + r`, column c is
+/// channel `columns.begin + c`.
+struct Window2 {
+  grid::Range rows;
+  grid::Range columns;
+};
+
+/// mask[r][c] = scale if the element is kept, else 0, where an element is dropped with probability
+/// p. `mask` has the window's shape, in any floating type.
+void fill_dropout_mask(Tensor& mask, const Window2& window, Key key, double p, double scale);
+
+/// The same for one row, element by element in memory: `count` columns from `first` on.
+void fill_dropout_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
+                      double p, double scale);
+void fill_dropout_run(double* out, std::int64_t row, std::int64_t first, std::int64_t count,
+                      Key key, double p, double scale);
+
+}  // namespace fourfold::tensor

@@ -1,0 +1,86 @@
+// Loops compiled twice: for every processor, and for those with wide vectors, chosen when they run.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+
+#include <ATen/core/Tensor.h>
+
+#include "fourfold/comm/buffer.hpp"
+
+namespace fourfold::tensor {
+
+/// The type in which elements of T are computed.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+[[gnu::always_inline]] inline double widen(double value) {
+  return value;
+}
+[[gnu::always_inline]] inline float widen(float value) {
+  return value;
+}
+[[gnu::always_inline]] inline float widen(comm::BFloat16 value) {
+  return comm::to_float(value);
+}
+
+template <class T>
+[[gnu::always_inline]] inline T narrow(Wide<T> value) {
+  if constexpr (std::is_same_v<T, comm::BFloat16>) {
+    return comm::to_bfloat16(value);
+  } else {
+    return value;
+  }
+}
+
+/// The elements of a tensor of that type.
+template <class T>
+T* elements(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+#ifdef __x86_64__
+inline bool has_wide_vectors() {
+  static const bool kHas =
+      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  return kHas;
+}
+#define FOURFOLD_WIDE [[gnu::target("avx2,fma")]]
+#else
+inline bool has_wide_vectors() {
+  return false;
+}
+#define FOURFOLD_WIDE
+#endif
+
+/// Body must be a struct with a static, always inlined `run`.
+template <class Body, class... Args>
+FOURFOLD_WIDE void run_wide(Args... args) {
+  Body::run(args...);
+}
+
+template <class Body, class... Args>
+void run_vectorised(Args... args) {
+  if (has_wide_vectors()) {
+    run_wide<Body, Args...>(args...);
+  } else {
+    Body::run(args...);
+  }
+}
+
+/// Calls `body` with a value of the tensor's element type: double, float or comm::BFloat16.
+template <class Body>
+void dispatch(const at::Tensor& tensor, const Body& body) {
+  switch (tensor.scalar_type()) {
+    case at::kDouble:
+      return body(double{});
+    case at::kFloat:
+      return body(float{});
+    case at::kBFloat16:
+      return body(comm::BFloat16{});
+    default:
+      TORCH_CHECK(false, "no such element type here: ", tensor.scalar_type());
+  }
+}
+
+}  // namespace fourfold::tensor

@@ -1,0 +1,31 @@
+// The arithmetic on the part of a vocabulary that a rank has: rows of its table, and the softmax
+// over its logits.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/grid/block.hpp"
+#include "fourfold/tensor/torch.hpp"
+
+namespace fourfold::tensor {
+
+/// out[c][t] = columns c of the row of token t, zero if the token is not among `here`; `out` is
+/// chunks × tokens × (width / chunks). Row r of the table belongs to token here.begin + r.
+void lookup_rows(const Tensor& table, const Tensor& tokens, const grid::Range& here, Tensor& out);
+
+/// The reverse: adds gradient[c][t] to the row of token t in `sum`.
+void add_to_rows(const Tensor& gradient, const Tensor& tokens, const grid::Range& here,
+                 Tensor& sum);
+
+/// largest[r] = the maximum of the first `valid` logits of row r; -infinity if there are none.
+void row_maxima(const Tensor& logits, std::int64_t valid, Tensor& largest);
+
+/// logits -> exp(logit - largest) for the first `valid`, else 0. sums[0][r] = their sum, sums[1][r]
+/// = logit - largest of the target if it is among `here`, else 0.
+void exponentials(Tensor& logits, std::int64_t valid, const Tensor& largest, const Tensor& targets,
+                  const grid::Range& here, Tensor& sums);
+
+/// exponentials -> weight * (exponential / sums[0] - (1 if it is the target)).
+void softmax_loss_gradient(Tensor& exponentials, const Tensor& sums, const Tensor& targets,
+                           const grid::Range& here, double weight);
+
+}  // namespace fourfold::tensor

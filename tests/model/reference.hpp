@@ -1,0 +1,44 @@
+// A GPT of one process, written with libtorch's own operations: what every grid must agree with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "fourfold/model/gpt.hpp"
+
+namespace fourfold::test {
+
+using at::Tensor;
+
+/// Whole parameters by name.
+using Weights = std::map<std::string, Tensor>;
+
+struct ReferenceResult {
+  Tensor logits;
+  double loss = 0;
+  Weights gradients;
+};
+
+/// The parameters that every rank initialises its part of.
+Weights initial_weights(const model::GptSpec& spec);
+
+/// With noise added, so that no bias is zero and no scale one.
+Weights perturbed(const Weights& weights);
+
+/// One forward and backward pass over all samples. With `training`, dropout multiplies by our
+/// masks.
+ReferenceResult run_reference(const model::GptSpec& spec, const Weights& weights,
+                              const Tensor& tokens, const Tensor& targets, std::uint64_t step,
+                              bool training);
+
+/// Deterministic tokens, samples × context.
+Tensor some_tokens(std::int64_t samples, std::int64_t context, std::int64_t vocabulary, int seed);
+
+/// The part of a whole tensor that lies in `block`.
+Tensor block_of(const Tensor& whole, const grid::Block& block);
+
+/// max|a - b| / max|scale|.
+double relative_error(const Tensor& a, const Tensor& b, const Tensor& scale);
+
+}  // namespace fourfold::test
