@@ -4,6 +4,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/nn/function.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/mixed_kernels.hpp"
 #include "fourfold/tensor/product.hpp"
 
 namespace fourfold::nn {
@@ -171,7 +172,7 @@ Tensor Linear::run(const Tensor& input, const Tensor& bias) const {
   const Tensor rows = gathered.wait();
   const Tensor partial = multiply(rows, weight_->trim(weight.wait()), bias);
   Tensor out = reduce_output(partial).wait();
-  if (bias.defined() && mesh_->size(contract_) > 1) out.add_(bias);
+  if (bias.defined() && mesh_->size(contract_) > 1) tensor::add_to_rows_of(out, bias);
   return out;
 }
 
@@ -211,7 +212,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const Tensor gradient = gradients[0].contiguous();
     Tensor bias;
     if (layer.bias_) {
-      bias = gradient.sum({0}, false, layer.bias_->value().scalar_type());
+      bias = tensor::column_sums(gradient);
       layer.mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
                            static_cast<std::int64_t>(gradient.nbytes()));
     }

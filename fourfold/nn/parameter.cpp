@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -129,7 +130,7 @@ Tensor Parameter::own_part(const Tensor& padded) const {
 void Parameter::accumulate(const Tensor& part) {
   FOURFOLD_CHECK(part.sizes() == value_.sizes(), spec_.name, ": a gradient of another shape");
   if (gradient_.defined()) {
-    gradient_.add_(part);
+    tensor::add_to(gradient_, part);
     return;
   }
   const MemoryScope scope(MemoryClass::kGradients);

@@ -6,6 +6,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/nn/function.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -70,7 +71,8 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
                            parameter.value().options().requires_grad(false));
     for_each_stretch(hidden_rows(mesh, batch, layer.activations_), batch.context,
                      [&](std::int64_t row, std::int64_t position, std::int64_t count) {
-                       sum.narrow(0, position, count).add_(gradient.narrow(0, row, count));
+                       tensor::add_to(sum.narrow(0, position, count),
+                                      gradient.narrow(0, row, count));
                      });
     mesh.compute("positions dE", static_cast<double>(gradient.numel()),
                  static_cast<std::int64_t>(gradient.nbytes()));

@@ -21,7 +21,7 @@ Tensor like(const Tensor& in, std::int64_t first) {
 comm::View view(const Tensor& tensor) {
   FOURFOLD_CHECK(tensor.is_contiguous(), "only contiguous tensors are communicated");
   void* data = tensor.is_meta() ? nullptr : tensor.data_ptr();
-  return {data, tensor.numel(), dtype_of(tensor.scalar_type()), std::make_shared<Tensor>(tensor)};
+  return {data, tensor.numel(), dtype_of(tensor.scalar_type())};
 }
 
 Pending all_gather(const comm::Communicator& comm, const Tensor& in, comm::Priority priority) {
@@ -29,7 +29,7 @@ Pending all_gather(const comm::Communicator& comm, const Tensor& in, comm::Prior
   const MemoryScope scope(MemoryClass::kCommunication);
   Tensor out = like(in, in.size(0) * comm.size());
   comm::Work work = comm.all_gather(view(in), view(out), priority);
-  return Pending(std::move(out), std::move(work));
+  return {in, std::move(out), std::move(work)};
 }
 
 Pending reduce_scatter(const comm::Communicator& comm, const Tensor& in, comm::Priority priority) {
@@ -37,13 +37,13 @@ Pending reduce_scatter(const comm::Communicator& comm, const Tensor& in, comm::P
   FOURFOLD_CHECK_EQ(in.size(0) % comm.size(), 0, "rows do not divide");
   Tensor out = like(in, in.size(0) / comm.size());
   comm::Work work = comm.reduce_scatter(view(in), view(out), comm::ReduceOp::kSum, priority);
-  return Pending(std::move(out), std::move(work));
+  return {in, std::move(out), std::move(work)};
 }
 
 Pending all_reduce(const comm::Communicator& comm, const Tensor& in, comm::ReduceOp op) {
   if (comm.size() == 1) return Pending(in);
   comm::Work work = comm.all_reduce(view(in), op);
-  return Pending(in, std::move(work));
+  return {in, in, std::move(work)};
 }
 
 }  // namespace fourfold::tensor

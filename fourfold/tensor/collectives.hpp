@@ -12,21 +12,26 @@ namespace fourfold::tensor {
 class [[nodiscard]] Pending {
  public:
   Pending() = default;
-  explicit Pending(Tensor value, comm::Work work = {})
-      : value_(std::move(value)), work_(std::move(work)) {}
+  explicit Pending(Tensor value) : value_(std::move(value)) {}
+  Pending(Tensor source, Tensor value, comm::Work work)
+      : source_(std::move(source)), value_(std::move(value)), work_(std::move(work)) {}
 
   /// The tensor, when it is there.
   Tensor wait() {
     work_.wait();
+    source_ = Tensor();
     return std::move(value_);
   }
 
  private:
+  // Both are held until the wait, though the operation may have ended long before: so a rank's
+  // memory does not depend on timing, and a dry run has the same.
+  Tensor source_;
   Tensor value_;
-  comm::Work work_;
+  comm::Work work_;  // the last: it goes first, and waits before the tensors go
 };
 
-/// Tensors must be contiguous; they are kept alive while the operation is under way.
+/// Tensors must be contiguous. The caller keeps them alive until the operation is waited for.
 comm::View view(const Tensor& tensor);
 
 /// The members' tensors one after the other.

@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::tensor {
 
@@ -36,7 +37,7 @@ void multiply_bf16(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
   if (!native && !same_type) return multiply(out, a.to(at::kFloat), b.to(at::kFloat), into);
   const Tensor result = native ? at::mm(a, b) : at::mm(a.to(at::kFloat), b.to(at::kFloat));
   if (into == Into::kSum) {
-    out.add_(result);
+    add_to(out, result);
   } else {
     out.copy_(result);
   }

@@ -1,0 +1,18 @@
+// Sums of tensors of different types, without the temporary copies that libtorch makes for them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/tensor/torch.hpp"
+
+namespace fourfold::tensor {
+
+/// sum += part. Matrices whose rows lie apart, or contiguous tensors, of the same shape.
+void add_to(const Tensor& sum, const Tensor& part);
+
+/// Adds the vector to every row of a contiguous matrix. The vector is at least as wide a type.
+void add_to_rows_of(const Tensor& matrix, const Tensor& vector);
+
+/// The sum of each column of a contiguous matrix, in a type of at least float.
+Tensor column_sums(const Tensor& matrix);
+
+}  // namespace fourfold::tensor

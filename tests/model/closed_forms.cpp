@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/model/closed_forms.hpp"
+
+#include <sstream>
+
+namespace fourfold::test {
+
+namespace {
+
+using grid::Axes;
+using grid::Axis;
+using schedule::Op;
+
+std::int64_t up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+class Forms {
+ public:
+  Forms(const grid::Grid& grid, const model::GptSpec& spec, std::int64_t samples)
+      : grid_(grid),
+        spec_(spec),
+        gx_(grid.size(Axis::kX)),
+        gy_(grid.size(Axis::kY)),
+        gz_(grid.size(Axis::kZ)),
+        sharded_(spec.activations == nn::Activations::kSharded),
+        heads_(spec.heads % (gx_ * gy_) == 0),
+        e_(static_cast<std::int64_t>(c10::elementSize(spec.precision.compute))),
+        master_(static_cast<std::int64_t>(c10::elementSize(spec.precision.master))),
+        f_(std::max<std::int64_t>(e_, 4)),
+        m_(samples * spec.context / grid.size({Axis::kData, Axis::kZ})),
+        hidden_rows_(sharded_ ? m_ / gy_ : m_),
+        vocabulary_(gz_ * up(up(up(spec.vocabulary, gy_), gx_), gz_)) {}
+
+  CallsBy all() {
+    const std::int64_t h = spec_.width;
+    lookup();
+    positions();
+    for (std::int64_t i = 0; i < spec_.layers; ++i) {
+      block_vectors();
+      for (int pass = 0; pass < (spec_.checkpoint ? 2 : 1); ++pass) block_forward();
+      block_backward();
+    }
+    norm_forward();
+    norm_backward();
+    gather({Axis::kY, Axis::kZ}, 2 * split_twice(h / gx_, gy_) * master_);
+    reduce_vectors(2 * split_twice(h / gx_, gy_), 0, 0);
+    logits();
+    add(Op::kAllReduce, {Axis::kY, Axis::kX}, m_ * f_);
+    add(Op::kAllReduce, {Axis::kY, Axis::kX}, 2 * m_ * f_);
+    add(Op::kReduceScatter, Axis::kZ, vocabulary_ * h * master_);
+    if (!spec_.tied) add(Op::kReduceScatter, Axis::kZ, vocabulary_ * h * master_);
+    add(Op::kAllReduce, Axis::kData, shard_elements() * master_);
+    add(Op::kAllReduce, {Axis::kData, Axis::kZ}, f_);
+    return result_;
+  }
+
+ private:
+  void add(Op op, const Axes& axes, std::int64_t payload) {
+    if (grid_.size(axes) == 1) return;
+    Calls& calls = result_[{op, grid::to_string(axes)}];
+    ++calls.calls;
+    calls.payload += payload;
+  }
+  void gather(const Axes& axes, std::int64_t payload) { add(Op::kAllGather, axes, payload); }
+
+  /// n elements split over an axis of that size and then z, with padding.
+  std::int64_t split_twice(std::int64_t n, std::int64_t size) const {
+    return size * gz_ * up(up(n, size), gz_);
+  }
+
+  struct Layer {
+    std::int64_t in;
+    std::int64_t out;
+    bool transposed;
+    bool copies_in;   // whole on every rank along the produced axis
+    bool copies_out;  // and along the contracted one
+  };
+  std::vector<Layer> layers() const {
+    const std::int64_t h = spec_.width;
+    const bool copies = !sharded_;
+    return {{h, 3 * h, false, copies, false},
+            {h, h, true, false, copies},
+            {h, 4 * h, false, copies, copies},
+            {4 * h, h, true, copies, copies}};
+  }
+
+  Axis contract(const Layer& layer) const { return layer.transposed ? Axis::kY : Axis::kX; }
+  Axis produce(const Layer& layer) const { return layer.transposed ? Axis::kX : Axis::kY; }
+  std::int64_t weight_bytes(const Layer& layer) const {
+    const std::int64_t rows = layer.out / grid_.size(produce(layer));
+    return gz_ * up(rows, gz_) * (layer.in / grid_.size(contract(layer))) * e_;
+  }
+  std::int64_t input_bytes(const Layer& layer) const {
+    return m_ * layer.in / grid_.size(contract(layer)) * e_;
+  }
+  std::int64_t output_bytes(const Layer& layer) const {
+    return m_ * layer.out / grid_.size(produce(layer)) * e_;
+  }
+
+  void linear_forward(const Layer& layer) {
+    gather(Axis::kZ, weight_bytes(layer));
+    if (!layer.copies_in) gather(produce(layer), input_bytes(layer));
+    add(layer.copies_out ? Op::kAllReduce : Op::kReduceScatter, contract(layer),
+        output_bytes(layer));
+  }
+  void linear_backward(const Layer& layer) {
+    gather(Axis::kZ, weight_bytes(layer));
+    if (!layer.copies_in) gather(produce(layer), input_bytes(layer));
+    if (!layer.copies_out) gather(contract(layer), output_bytes(layer));
+    add(layer.copies_in ? Op::kAllReduce : Op::kReduceScatter, produce(layer), input_bytes(layer));
+    add(Op::kReduceScatter, Axis::kZ, weight_bytes(layer));
+  }
+
+  void norm_forward() { gather(Axis::kX, 2 * gx_ * hidden_rows_ * f_); }
+  void norm_backward() { add(Op::kAllReduce, Axis::kX, 2 * hidden_rows_ * f_); }
+
+  void block_forward() {
+    norm_forward();
+    norm_forward();
+    for (const Layer& layer : layers()) linear_forward(layer);
+  }
+  void block_backward() {
+    norm_backward();
+    norm_backward();
+    for (const Layer& layer : layers()) linear_backward(layer);
+  }
+
+  /// Elements of the vectors of a block whose columns are split over x, over y, and over both.
+  void block_vectors() {
+    const std::int64_t h = spec_.width;
+    const std::int64_t by_x = 6 * split_twice(h / gx_, gy_);
+    std::int64_t by_y = split_twice(4 * h / gy_, gx_);
+    std::int64_t by_both = 0;
+    if (heads_) {
+      by_both = gz_ * up(3 * h / (gx_ * gy_), gz_);
+    } else {
+      by_y += split_twice(3 * h / gy_, gx_);
+    }
+    gather({Axis::kY, Axis::kZ}, by_x * master_);
+    gather({Axis::kX, Axis::kZ}, by_y * master_);
+    if (by_both > 0) gather(Axis::kZ, by_both * master_);
+    // With samples split in attention, the rows of its bias are split over x in both settings.
+    const std::int64_t always = heads_ ? 0 : split_twice(3 * h / gy_, gx_);
+    reduce_vectors(by_x, by_y, by_both, always);
+  }
+
+  void reduce_vectors(std::int64_t by_x, std::int64_t by_y, std::int64_t by_both,
+                      std::int64_t by_y_always = 0) {
+    if (sharded_) {
+      add(Op::kReduceScatter, {Axis::kY, Axis::kZ}, by_x * master_);
+      if (by_y > 0) add(Op::kReduceScatter, {Axis::kX, Axis::kZ}, by_y * master_);
+      if (by_both > 0) add(Op::kReduceScatter, Axis::kZ, by_both * master_);
+      return;
+    }
+    // All are summed over z alone, each rank its own part: one operation.
+    const std::int64_t own = by_x / gy_ + (by_y - by_y_always) / gx_ + by_both;
+    add(Op::kReduceScatter, Axis::kZ, own * master_);
+    if (by_y_always > 0) add(Op::kReduceScatter, {Axis::kX, Axis::kZ}, by_y_always * master_);
+  }
+
+  void spread() {
+    const std::int64_t bytes = m_ * spec_.width * e_;
+    if (sharded_) return add(Op::kReduceScatter, {Axis::kX, Axis::kY}, bytes);
+    add(Op::kReduceScatter, Axis::kX, bytes);
+    add(Op::kAllReduce, Axis::kY, bytes / gx_);
+  }
+  void collect() {
+    gather(sharded_ ? Axes{Axis::kX, Axis::kY} : Axes(Axis::kX), m_ * spec_.width * e_);
+  }
+  void lookup() {
+    gather(Axis::kZ, vocabulary_ * spec_.width * e_);
+    spread();
+    collect();
+  }
+  void logits() {
+    for (int pass = 0; pass < 2; ++pass) {
+      gather(Axis::kZ, vocabulary_ * spec_.width * e_);
+      collect();
+    }
+    spread();
+  }
+  void positions() {
+    const std::int64_t elements = split_twice(spec_.context, gy_) * spec_.width / gx_;
+    gather({Axis::kY, Axis::kZ}, elements * e_);
+    if (sharded_) {
+      add(Op::kReduceScatter, {Axis::kY, Axis::kZ}, elements * master_);
+    } else {
+      add(Op::kReduceScatter, Axis::kZ, elements / gy_ * master_);
+    }
+  }
+
+  /// All parameters of one rank, with padding.
+  std::int64_t shard_elements() const {
+    const std::int64_t h = spec_.width;
+    std::int64_t sum = (spec_.tied ? 1 : 2) * vocabulary_ / gz_ * h;
+    sum += split_twice(spec_.context, gy_) / (gy_ * gz_) * h / gx_;
+    const std::int64_t by_x = split_twice(h / gx_, gy_) / (gy_ * gz_);
+    sum += 2 * by_x;
+    std::int64_t block = 6 * by_x + split_twice(4 * h / gy_, gx_) / (gx_ * gz_);
+    block += heads_ ? up(3 * h / (gx_ * gy_), gz_) : split_twice(3 * h / gy_, gx_) / (gx_ * gz_);
+    for (const Layer& layer : layers()) block += weight_bytes(layer) / (gz_ * e_);
+    return sum + spec_.layers * block;
+  }
+
+  const grid::Grid& grid_;
+  const model::GptSpec& spec_;
+  std::int64_t gx_, gy_, gz_;
+  bool sharded_;
+  bool heads_;  // attention is split by heads
+  std::int64_t e_, master_, f_;
+  std::int64_t m_;            // rows of a rank's samples
+  std::int64_t hidden_rows_;  // of the hidden state
+  std::int64_t vocabulary_;   // padded rows of the table, gathered over z
+  CallsBy result_;
+};
+
+}  // namespace
+
+CallsBy closed_form(const grid::Grid& grid, const model::GptSpec& spec, std::int64_t samples) {
+  return Forms(grid, spec, samples).all();
+}
+
+CallsBy counted(const comm::Counts& counts) {
+  CallsBy result;
+  for (const auto& [key, count] : counts) {
+    Calls& calls = result[{key.op, key.axes}];
+    calls.calls += count.calls;
+    calls.payload += count.payload.value();
+  }
+  return result;
+}
+
+std::string to_string(const CallsBy& calls) {
+  std::ostringstream out;
+  for (const auto& [key, value] : calls) {
+    out << key.first << " " << key.second << ": " << value.calls << " calls, " << value.payload
+        << " bytes; ";
+  }
+  return out.str();
+}
+
+}  // namespace fourfold::test

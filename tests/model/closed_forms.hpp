@@ -1,0 +1,31 @@
+// What the layers of a GPT communicate, written down by hand as in docs/communication.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "fourfold/comm/counters.hpp"
+#include "fourfold/model/gpt.hpp"
+
+namespace fourfold::test {
+
+struct Calls {
+  std::int64_t calls = 0;
+  std::int64_t payload = 0;
+  bool operator==(const Calls&) const = default;
+};
+
+/// By operation and axes.
+using CallsBy = std::map<std::pair<schedule::Op, std::string>, Calls>;
+
+/// Of one step: forward, backward, the sum of gradients over data and of the loss.
+CallsBy closed_form(const grid::Grid& grid, const model::GptSpec& spec, std::int64_t samples);
+
+/// The same from counters.
+CallsBy counted(const comm::Counts& counts);
+
+std::string to_string(const CallsBy& calls);
+
+}  // namespace fourfold::test

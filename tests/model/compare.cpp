@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/model/compare.hpp"
+
+#include <cmath>
+
+#include <ATen/ops/equal.h>
+
+#include "fourfold/comm/world.hpp"
+#include "fourfold/nn/loss.hpp"
+
+namespace fourfold::test {
+
+using grid::Axis;
+
+grid::Block block_here(const tensor::Mesh& mesh, const nn::Parameter& parameter) {
+  return parameter.layout().block(parameter.spec().shape, mesh.grid(), mesh.coord());
+}
+
+Tensor real_part(const Tensor& shard, const grid::Block& block) {
+  Tensor part = shard.detach();
+  for (std::size_t d = 0; d < block.ranges.size(); ++d) {
+    part = part.narrow(static_cast<std::int64_t>(d), 0, block.ranges[d].size());
+  }
+  return part;
+}
+
+void load(const tensor::Mesh& mesh, nn::Parameter& parameter, const Tensor& whole) {
+  const grid::Block block = block_here(mesh, parameter);
+  real_part(parameter.value(), block).copy_(block_of(whole, block));
+  parameter.refresh();
+}
+
+namespace {
+
+void see_padding(Worst& worst, const Tensor& shard, const grid::Block& block,
+                 const std::string& name) {
+  const Tensor rest = shard.detach().clone();
+  real_part(rest, block).zero_();
+  worst.see(rest.abs().sum().item<double>(), name + " padding");
+}
+
+}  // namespace
+
+void see_gradient(Worst& worst, const tensor::Mesh& mesh, nn::Parameter& parameter,
+                  const Tensor& whole) {
+  const std::string& name = parameter.name();
+  if (!parameter.gradient().defined()) {
+    worst.see(INFINITY, name + " has no gradient");
+    return;
+  }
+  const grid::Block block = block_here(mesh, parameter);
+  worst.see(relative_error(real_part(parameter.gradient(), block), block_of(whole, block), whole),
+            name);
+  see_padding(worst, parameter.gradient(), block, name);
+  see_padding(worst, parameter.value(), block, name);
+}
+
+namespace {
+
+Tensor own_samples(const tensor::Mesh& mesh, const Tensor& all) {
+  const std::int64_t local = all.size(0) / mesh.size({Axis::kData, Axis::kZ});
+  return all.narrow(0, mesh.index({Axis::kData, Axis::kZ}) * local, local).contiguous();
+}
+
+/// Checks the initial values against those of one rank, and replaces them by `weights`.
+void load_all(Worst& worst, const tensor::Mesh& mesh, const model::Gpt& gpt, const Weights& initial,
+              const Weights& weights) {
+  for (const nn::ParameterPtr& parameter : gpt.parameters()) {
+    const grid::Block block = block_here(mesh, *parameter);
+    const bool same = at::equal(real_part(parameter->value(), block),
+                                block_of(initial.at(parameter->name()), block));
+    worst.see(same ? 0 : INFINITY, parameter->name() + " initial value");
+    load(mesh, *parameter, weights.at(parameter->name()));
+  }
+}
+
+/// Runs one step on the grid of the world and compares everything with the reference.
+Worst compare(comm::World& world, const Case& c, const Weights& initial, const Weights& weights,
+              const Tensor& tokens, const Tensor& targets, const ReferenceResult& reference) {
+  const tensor::Mesh mesh(world, grid::Grid(c.sizes));
+  const model::Gpt gpt(mesh, c.spec, c.samples);
+  const nn::Batch batch{.samples = c.samples, .context = c.spec.context, .step = 3};
+  Worst worst;
+  load_all(worst, mesh, gpt, initial, weights);
+  {
+    const at::NoGradGuard no_graph;
+    const Tensor logits = gpt.logits(own_samples(mesh, tokens), batch, c.training);
+    const grid::Range here =
+        grid::range_along(c.spec.vocabulary, {Axis::kY, Axis::kX}, mesh.grid(), mesh.coord());
+    const Tensor expected = own_samples(mesh, reference.logits).flatten(0, 1);
+    worst.see(relative_error(logits.narrow(1, 0, here.size()),
+                             expected.narrow(1, here.begin, here.size()), reference.logits),
+              "logits");
+  }
+  const Tensor loss = gpt.loss(own_samples(mesh, tokens), own_samples(mesh, targets), batch,
+                               tokens.numel(), c.training);
+  const double total = nn::total_loss(mesh, loss).item<double>();
+  worst.see(std::abs(total - reference.loss) / std::abs(reference.loss), "loss");
+  loss.backward();
+  nn::sum_over_data(mesh, gpt.parameters());
+  for (const nn::ParameterPtr& parameter : gpt.parameters()) {
+    see_gradient(worst, mesh, *parameter, reference.gradients.at(parameter->name()));
+  }
+  return worst;
+}
+
+}  // namespace
+
+void run_case(const Case& c) {
+  const grid::Grid grid(c.sizes);
+  const Weights initial = initial_weights(c.spec);
+  const Weights weights = perturbed(initial);
+  const Tensor tokens = some_tokens(c.samples, c.spec.context, c.spec.vocabulary, 1);
+  const Tensor targets = some_tokens(c.samples, c.spec.context, c.spec.vocabulary, 2);
+  const ReferenceResult reference = run_reference(c.spec, weights, tokens, targets, 3, c.training);
+  on_threads(grid.ranks(), [&](comm::World& world) {
+    const Worst worst = compare(world, c, initial, weights, tokens, targets, reference);
+    expect_on_all_ranks(world, worst.error <= c.tolerance,
+                        concat(grid, ": error ", worst.error, " of ", worst.where));
+  });
+}
+
+}  // namespace fourfold::test

@@ -1,0 +1,49 @@
+// What ranks of a grid compute, held against whole tensors of one process.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include "tests/model/reference.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace fourfold::test {
+
+/// The largest error of this rank's parts, and where.
+struct Worst {
+  double error = 0;
+  std::string where;
+  void see(double found, const std::string& place) {
+    if (found <= error) return;
+    error = std::isnan(found) ? INFINITY : found;  // nothing is worse, so that it stays
+    where = place;
+  }
+};
+
+grid::Block block_here(const tensor::Mesh& mesh, const nn::Parameter& parameter);
+
+/// The part of a shard that is not padding.
+Tensor real_part(const Tensor& shard, const grid::Block& block);
+
+/// Replaces this rank's part of a parameter by that of `whole`.
+void load(const tensor::Mesh& mesh, nn::Parameter& parameter, const Tensor& whole);
+
+/// Compares the gradient with this rank's part of `whole`; padding must be zero.
+void see_gradient(Worst& worst, const tensor::Mesh& mesh, nn::Parameter& parameter,
+                  const Tensor& whole);
+
+/// One training step of a GPT, on a grid.
+struct Case {
+  grid::Sizes sizes;
+  model::GptSpec spec;
+  std::int64_t samples = 8;
+  bool training = true;
+  double tolerance = 1e-10;
+};
+
+/// Runs the step with ranks as threads and expects logits, loss and the gradients of all parameters
+/// of the reference. The reference computes in the type of the parameters.
+void run_case(const Case& c);
+
+}  // namespace fourfold::test

@@ -1,0 +1,154 @@
+// The dry run against real runs: the same operations in the same order, the same memory; and both
+// against the closed forms.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/dry_run.hpp"
+
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "tests/model/closed_forms.hpp"
+#include "tests/model/reference.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using grid::Axis;
+using model::GptSpec;
+using nn::Activations;
+
+GptSpec odd_spec() {
+  GptSpec spec;
+  spec.vocabulary = 37;
+  spec.width = 24;
+  spec.heads = 8;
+  spec.layers = 2;
+  spec.context = 8;
+  spec.dropout = 0.1;
+  spec.precision = nn::Precision::float64();
+  return spec;
+}
+
+/// Settings that change what is communicated.
+std::vector<GptSpec> settings(const GptSpec& base) {
+  std::vector<GptSpec> all;
+  for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
+    for (const bool checkpoint : {false, true}) {
+      GptSpec spec = base;
+      spec.activations = activations;
+      spec.checkpoint = checkpoint;
+      spec.tied = !checkpoint;
+      spec.precision = checkpoint ? nn::Precision::bf16() : base.precision;
+      all.push_back(spec);
+    }
+  }
+  return all;
+}
+
+/// The first step that differs, for people.
+std::string difference(const schedule::Schedule& a, const schedule::Schedule& b) {
+  for (std::size_t i = 0; i < std::min(a.steps().size(), b.steps().size()); ++i) {
+    if (a.steps()[i] != b.steps()[i]) {
+      return concat("step ", i, ": ", schedule::to_string(a.steps()[i]), " against ",
+                    schedule::to_string(b.steps()[i]));
+    }
+  }
+  return concat(a.steps().size(), " steps against ", b.steps().size());
+}
+
+model::StepRecord real_step(comm::World& world, const grid::Grid& grid, const GptSpec& spec,
+                            std::int64_t samples) {
+  const std::int64_t local = samples / grid.size({Axis::kData, Axis::kZ});
+  return model::record_step(world, grid, spec, samples,
+                            some_tokens(local, spec.context, spec.vocabulary, 1),
+                            some_tokens(local, spec.context, spec.vocabulary, 2));
+}
+
+class DryRunOnGridsOf8 : public testing::TestWithParam<grid::Sizes> {};
+
+TEST_P(DryRunOnGridsOf8, DoesWhatARealRunDoes) {
+  const grid::Grid grid(GetParam());
+  for (const GptSpec& spec : settings(odd_spec())) {
+    on_threads(8, [&](comm::World& world) {
+      const model::StepRecord real = real_step(world, grid, spec, 8);
+      const model::StepRecord dry = model::dry_run(grid, world.rank(), spec, 8);
+      expect_on_all_ranks(world, real.schedule == dry.schedule,
+                          concat(grid, ": ", difference(real.schedule, dry.schedule)));
+      const CallsBy expected = closed_form(grid, spec, 8);
+      expect_on_all_ranks(
+          world, counted(real.counts) == expected,
+          concat(grid, ":\n", to_string(counted(real.counts)), "\nagainst\n", to_string(expected)));
+      expect_on_all_ranks(world, counted(dry.counts) == expected, "counters of the dry run");
+    });
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<grid::Sizes>& info) {
+  const grid::Sizes& s = info.param;
+  return concat("x", s.x, "y", s.y, "z", s.z, "data", s.data);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt, DryRunOnGridsOf8,
+                         testing::ValuesIn(grid::factorisations(8, {Axis::kX, Axis::kY, Axis::kZ,
+                                                                    Axis::kData})),
+                         name_of);
+
+TEST(DryRun, PeakIsThatOfARealRun) {
+  GptSpec base = odd_spec();
+  base.vocabulary = 515;
+  base.width = 128;
+  base.context = 64;
+  base.layers = 3;
+  for (const grid::Sizes& sizes : {grid::Sizes{}, grid::Sizes{.x = 2, .y = 2},
+                                   grid::Sizes{.y = 2, .z = 2}, grid::Sizes{.x = 2, .data = 2}}) {
+    const grid::Grid grid(sizes);
+    for (const GptSpec& spec : settings(base)) {
+      on_threads(grid.ranks(), [&](comm::World& world) {
+        const model::StepRecord real = real_step(world, grid, spec, 8);
+        const model::StepRecord dry = model::dry_run(grid, world.rank(), spec, 8);
+        const double ratio = static_cast<double>(dry.at_peak.total().value()) /
+                             static_cast<double>(real.at_peak.total().value());
+        expect_on_all_ranks(
+            world, std::abs(ratio - 1) < 0.01,
+            concat(grid, ": dry ", dry.at_peak.total(), ", real ", real.at_peak.total()));
+        for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
+          const double a = static_cast<double>(dry.peaks.by_class[i].value());
+          const double b = static_cast<double>(real.peaks.by_class[i].value());
+          expect_on_all_ranks(world, std::abs(a - b) <= 0.01 * b,
+                              concat(grid, ": ", to_string(static_cast<tensor::MemoryClass>(i)),
+                                     " dry ", a, ", real ", b));
+        }
+      });
+    }
+  }
+}
+
+/// The process's resident memory, in bytes.
+std::int64_t resident() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t total = 0;
+  std::int64_t pages = 0;
+  file >> total >> pages;
+  return pages * 4096;
+}
+
+TEST(DryRun, AllocatesNothingForAModelOfManyGigabytes) {
+  GptSpec spec;
+  spec.vocabulary = 51200;
+  spec.width = 12288;
+  spec.heads = 96;
+  spec.layers = 2;
+  spec.context = 2048;
+  spec.precision = nn::Precision::bf16();
+  const grid::Grid grid({.x = 2, .y = 4, .z = 16, .data = 8});
+  const std::int64_t before = resident();
+  const model::StepRecord record = model::dry_run(grid, 517, spec, 1024);
+  EXPECT_GT(record.at_peak.total().value(), std::int64_t{4} << 30);
+  EXPECT_LT(resident() - before, std::int64_t{64} << 20);
+  EXPECT_EQ(counted(record.counts), closed_form(grid, spec, 1024));
+}
+
+}  // namespace
+}  // namespace fourfold::test

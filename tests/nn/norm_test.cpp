@@ -1,0 +1,166 @@
+// Layer norm over columns that are split, against one process, and where its statistics are hard.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/norm.hpp"
+
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/layer_norm.h>
+#include <gtest/gtest.h>
+
+#include "fourfold/nn/vectors.hpp"
+
+#include "tests/model/compare.hpp"
+#include "tests/nn/pieces.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using grid::Axes;
+using grid::Axis;
+using grid::Layout;
+using nn::Activations;
+
+constexpr std::int64_t kRows = 12;
+constexpr std::int64_t kWidth = 30;  // 5 and 10 for each rank, and not a multiple of vectors
+constexpr double kEpsilon = 1e-5;
+
+struct Serial {
+  explicit Serial(Tensor rows)
+      : input(std::move(rows)),
+        scale(normal({input.size(1)}, "scale").set_requires_grad(true)),
+        shift(normal({input.size(1)}, "shift").set_requires_grad(true)),
+        upstream(normal(input.sizes().vec(), "upstream")) {
+    const Tensor leaf = input.detach().clone().set_requires_grad(true);
+    const Tensor result = at::layer_norm(leaf, {input.size(1)}, scale, shift, kEpsilon);
+    result.backward(upstream);
+    output = result.detach();
+    input_gradient = leaf.grad();
+  }
+
+  Tensor input;
+  Tensor scale;
+  Tensor shift;
+  Tensor upstream;
+  Tensor output;
+  Tensor input_gradient;
+};
+
+Layout layout_of(Activations activations) {
+  return activations == Activations::kSharded
+             ? Layout({{Axis::kData, Axis::kZ, Axis::kY}, Axis::kX})
+             : Layout({{Axis::kData, Axis::kZ}, Axis::kX});
+}
+
+/// The layer on this rank, on `input` in its type, against everything serial.
+Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& input,
+               const Serial& serial) {
+  Worst worst;
+  const auto type = input.scalar_type();
+  const nn::LayerNorm layer(mesh, "norm", input.size(1), activations, {type, type}, 7, kEpsilon);
+  load(mesh, *layer.scale(), serial.scale.detach());
+  load(mesh, *layer.shift(), serial.shift.detach());
+  const nn::Vectors vectors({layer.scale(), layer.shift()});
+  const std::vector<Tensor> gathered = vectors.gather();
+  const Layout layout = layout_of(activations);
+  const Tensor leaf = leaf_of(mesh, input, layout);
+  const Tensor output = layer.forward(leaf, gathered[0], gathered[1]);
+  worst.see(relative_error(output.detach(), part_of(mesh, serial.output, layout), serial.output),
+            "output");
+  output.backward(part_of(mesh, serial.upstream, layout).to(type));
+  worst.see(relative_error(leaf.grad(), part_of(mesh, serial.input_gradient, layout),
+                           serial.input_gradient),
+            "input gradient");
+  nn::sum_over_data(mesh, vectors.parameters());
+  see_gradient(worst, mesh, *layer.scale(), serial.scale.grad());
+  see_gradient(worst, mesh, *layer.shift(), serial.shift.grad());
+  return worst;
+}
+
+void run(const grid::Sizes& sizes, const Tensor& input, const Serial& serial, double tolerance) {
+  const grid::Grid grid(sizes);
+  on_threads(grid.ranks(), [&](comm::World& world) {
+    const tensor::Mesh mesh(world, grid);
+    for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
+      const Worst worst = worst_of(mesh, activations, input, serial);
+      expect_on_all_ranks(world, worst.error <= tolerance,
+                          concat(grid, ": error ", worst.error, " of ", worst.where));
+    }
+  });
+}
+
+/// max|a - b| / max|b| of the norm of rows whose variance is E[x²] - E[x]², without scale and
+/// shift.
+double naive_error(const Tensor& input, const Tensor& shifted) {
+  const Tensor mean = input.mean(1, true);
+  const Tensor variance = input.square().mean(1, true) - mean.square();
+  const Tensor result = (input - mean) * (variance.clamp_min(0) + kEpsilon).rsqrt();
+  const Tensor right = at::layer_norm(shifted, {shifted.size(1)}, {}, {}, kEpsilon);
+  return relative_error(result, right, right);
+}
+
+TEST(LayerNorm, EqualsSerial) {
+  const Tensor input = normal({kRows, kWidth}, "input") + normal({kRows, 1}, "means");
+  const Serial serial(input);
+  for (const grid::Sizes& sizes :
+       {grid::Sizes{}, grid::Sizes{.x = 2}, grid::Sizes{.x = 3}, grid::Sizes{.y = 2, .z = 2},
+        grid::Sizes{.x = 3, .y = 2}, grid::Sizes{.x = 2, .y = 3, .z = 2},
+        grid::Sizes{.x = 2, .z = 2, .data = 2}}) {
+    run(sizes, input, serial, 1e-10);
+  }
+}
+
+/// Numbers near 1e8 are 1.5e-8 apart in float64: that, and not their squares, bounds the error.
+TEST(LayerNorm, KeepsTheVarianceOfRowsFarFromZero) {
+  constexpr double kMean = 1e8;
+  constexpr double kBound = 1e-7;
+  const Tensor input = normal({kRows, kWidth}, "input") + kMean;
+  const Serial shifted(input - kMean);  // exact
+  EXPECT_GT(naive_error(input, shifted.input), 1000 * kBound) << "the test would show nothing";
+  for (const int x : {1, 2, 3}) run({.x = x}, input, shifted, kBound);
+}
+
+/// Numbers near 1e4 are 1e-3 apart in float32.
+TEST(LayerNorm, KeepsTheVarianceOfRowsFarFromZeroInFloat) {
+  constexpr double kMean = 1e4;
+  constexpr double kBound = 5e-3;
+  const Tensor input = (normal({kRows, kWidth}, "input") + kMean).to(at::kFloat);
+  const Serial shifted(input.to(at::kDouble) - kMean);
+  EXPECT_GT(naive_error(input, shifted.input), 20 * kBound) << "the test would show nothing";
+  for (const int x : {1, 2, 3}) run({.x = x}, input, shifted, kBound);
+}
+
+/// One rank's means differ from another's by far more than the elements do.
+TEST(LayerNorm, MergesPartsWithDifferentMeans) {
+  Tensor input = normal({kRows, kWidth}, "input");
+  input.narrow(1, 0, kWidth / 2).add_(1e6);
+  const Serial serial(input);
+  for (const int x : {1, 2, 3}) run({.x = x}, input, serial, 1e-10);
+}
+
+TEST(LayerNorm, ConstantRowsGiveTheShift) {
+  on_threads(3, [&](comm::World& world) {
+    const tensor::Mesh mesh(world, grid::Grid({.x = 3}));
+    for (const double value : {0.0, 0.1, -1e8}) {
+      const nn::LayerNorm layer(mesh, "norm", kWidth, Activations::kSharded,
+                                nn::Precision::float64(), 7);
+      const Tensor shift = normal({kWidth}, "shift");
+      load(mesh, *layer.shift(), shift);
+      const nn::Vectors vectors({layer.scale(), layer.shift()});
+      const std::vector<Tensor> gathered = vectors.gather();
+      const Layout layout = layout_of(Activations::kSharded);
+      Tensor input = normal({kRows, kWidth}, "input").fill_(value);
+      const Tensor leaf = leaf_of(mesh, input, layout);
+      const Tensor output = layer.forward(leaf, gathered[0], gathered[1]);
+      output.backward(part_of(mesh, normal({kRows, kWidth}, "upstream"), layout));
+      const bool finite = at::isfinite(output.detach()).all().item<bool>() &&
+                          at::isfinite(leaf.grad()).all().item<bool>();
+      expect_on_all_ranks(world, finite, concat("rows of ", value, " give no finite values"));
+      if (std::abs(value) > 1) continue;  // the mean is rounded, and divided by sqrt(epsilon)
+      const Tensor expected = part_of(mesh, shift.expand({kRows, kWidth}), layout);
+      const double error = relative_error(output.detach(), expected, shift);
+      expect_on_all_ranks(world, error <= 1e-10, concat("rows of ", value, ": error ", error));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace fourfold::test
