@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ATen/core/LegacyTypeDispatch.h>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/simd.hpp"
 #include "fourfold/tensor/softmax_kernels.hpp"
@@ -64,6 +66,11 @@ Tensor scores_in(const Tensor& memory, const ScoreBlock& block) {
   return memory.as_strided({block.rows, block.keys}, {block.keys, 1}, 0);
 }
 
+/// Some of the rows; all of them without the cost of a view.
+Tensor part(const Tensor& rows, std::int64_t first, std::int64_t count) {
+  return count == rows.size(0) ? rows : rows.narrow(0, first, count);
+}
+
 /// scores *= the dropout mask of the block. `row` is the number of the block's first row.
 template <class A>
 void drop(A* scores, A* mask, const ScoreBlock& block, const AttentionShape& shape,
@@ -82,13 +89,13 @@ struct Scratch {
         gradients(at::empty({backward ? scores.numel() : 0}, options)),
         dropped(at::empty({backward && shape.dropout > 0 ? scores.numel() : 0}, options)),
         mask(at::empty({shape.dropout > 0 ? shape.context : 0}, options)),
-        inverse(at::empty({rows_of_block(shape.context)}, options)) {}
+        row(at::empty({rows_of_block(shape.context)}, options)) {}
 
   Tensor scores;
   Tensor gradients;  // of the scores
   Tensor dropped;    // the scores after dropout
   Tensor mask;       // of a row
-  Tensor inverse;    // of the sum of each row
+  Tensor row;        // a number for each row
 };
 
 /// The number of a row of scores among those of all samples and heads.
@@ -101,19 +108,18 @@ template <class A>
 void forward_head(const AttentionShape& s, const Head& head, Tensor& out, A* logsum,
                   const Scratch& scratch, std::int64_t first_row) {
   const A scale = 1 / std::sqrt(static_cast<A>(s.head_size));
-  A* inverse = elements<A>(scratch.inverse);
+  A* inverse = elements<A>(scratch.row);
   for (std::int64_t i = 0; i < blocks_of(s.context); ++i) {
     const ScoreBlock block = block_at(i, s.context);
     Tensor scores = scores_in(scratch.scores, block);
-    at::mm_out(scores, head.q.narrow(0, block.first, block.rows),
-               head.k.narrow(0, 0, block.keys).t());
+    at::mm_out(scores, part(head.q, block.first, block.rows), part(head.k, 0, block.keys).t());
     tensor::softmax_block(elements<A>(scores), block, scale, logsum + block.first, inverse);
     if (s.dropout > 0) {
       drop(elements<A>(scores), elements<A>(scratch.mask), block, s, first_row + block.first);
     }
-    Tensor rows = out.narrow(0, block.first, block.rows);
-    at::mm_out(rows, scores, head.v.narrow(0, 0, block.keys));
-    rows.mul_(scratch.inverse.narrow(0, 0, block.rows).unsqueeze(1));
+    Tensor rows = part(out, block.first, block.rows);
+    at::mm_out(rows, scores, part(head.v, 0, block.keys));
+    tensor::scale_rows(elements<A>(rows), block.rows, s.head_size, rows.stride(0), inverse);
   }
 }
 
@@ -126,15 +132,17 @@ void backward_head(const AttentionShape& s, const Head& head, const Tensor& out,
   const std::int64_t last = blocks_of(s.context) - 1;
   for (std::int64_t i = last; i >= 0; --i) {
     const ScoreBlock block = block_at(i, s.context);
-    const Tensor q = head.q.narrow(0, block.first, block.rows);
-    const Tensor k = head.k.narrow(0, 0, block.keys);
-    const Tensor dout_rows = dout.narrow(0, block.first, block.rows);
+    const Tensor q = part(head.q, block.first, block.rows);
+    const Tensor k = part(head.k, 0, block.keys);
+    const Tensor dout_rows = part(dout, block.first, block.rows);
     Tensor p = scores_in(scratch.scores, block);
     Tensor dp = scores_in(scratch.gradients, block);
     at::mm_out(p, q, k.t());
     tensor::softmax_again(elements<A>(p), block, scale, logsum + block.first);
-    at::mm_out(dp, dout_rows, head.v.narrow(0, 0, block.keys).t());
-    const Tensor dots = at::mul(dout_rows, out.narrow(0, block.first, block.rows)).sum(1);
+    at::mm_out(dp, dout_rows, part(head.v, 0, block.keys).t());
+    A* dots = elements<A>(scratch.row);
+    tensor::row_dots(elements<A>(dout_rows), elements<A>(part(out, block.first, block.rows)),
+                     block.rows, s.head_size, out.stride(0), dots);
     Tensor dropped = p;
     if (s.dropout > 0) {
       dropped = scores_in(scratch.dropped, block).copy_(p);
@@ -142,12 +150,12 @@ void backward_head(const AttentionShape& s, const Head& head, const Tensor& out,
       drop(elements<A>(dp), elements<A>(scratch.mask), block, s, first_row + block.first);
     }
     const double keep = i == last ? 0 : 1;
-    Tensor dv = gradient.v.narrow(0, 0, block.keys);
+    Tensor dv = part(gradient.v, 0, block.keys);
     at::addmm_out(dv, dv, dropped.t(), dout_rows, keep);
-    tensor::softmax_gradient(elements<A>(dp), elements<A>(p), block, scale, elements<A>(dots));
-    Tensor dq = gradient.q.narrow(0, block.first, block.rows);
+    tensor::softmax_gradient(elements<A>(dp), elements<A>(p), block, scale, dots);
+    Tensor dq = part(gradient.q, block.first, block.rows);
     at::mm_out(dq, dp, k);
-    Tensor dk = gradient.k.narrow(0, 0, block.keys);
+    Tensor dk = part(gradient.k, 0, block.keys);
     at::addmm_out(dk, dk, dp.t(), q, keep);
   }
 }
@@ -172,6 +180,7 @@ void by_type(const Tensor& tensor, const Body& body) {
 
 void attention_forward(const AttentionShape& shape, const Tensor& qkv, Tensor& out,
                        Tensor& logsum) {
+  const at::AutoDispatchBelowADInplaceOrView direct;  // small products: every microsecond counts
   by_type(qkv, [&]<class A>(A) {
     const Scratch scratch(shape, qkv.options(), false);
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head) {
@@ -185,6 +194,7 @@ void attention_forward(const AttentionShape& shape, const Tensor& qkv, Tensor& o
 
 void attention_backward(const AttentionShape& shape, const Tensor& qkv, const Tensor& out,
                         const Tensor& logsum, const Tensor& dout, Tensor& dqkv) {
+  const at::AutoDispatchBelowADInplaceOrView direct;  // small products: every microsecond counts
   by_type(qkv, [&]<class A>(A) {
     const Scratch scratch(shape, qkv.options(), true);
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head) {
@@ -209,7 +219,7 @@ std::int64_t computed_scores(std::int64_t context) {
 std::int64_t attention_scratch(const AttentionShape& shape, bool backward) {
   const Scratch scratch(shape, at::TensorOptions().device(at::kMeta), backward);
   return scratch.scores.numel() + scratch.gradients.numel() + scratch.dropped.numel() +
-         scratch.mask.numel() + scratch.inverse.numel();
+         scratch.mask.numel() + scratch.row.numel();
 }
 
 }  // namespace fourfold::nn

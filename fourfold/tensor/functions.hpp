@@ -23,8 +23,8 @@ namespace fourfold::tensor {
 // rest. Every function returns when the result is there. Arguments are not changed. Results are
 // contiguous and of their own memory, but for `copies_to_each`, whose result is its argument's
 // memory; along another dimension than the first they cost two more copies. With a group of one
-// they return the argument, and issue nothing. On a recording world meta tensors stand for real
-// ones.
+// they return the argument (the maximum: a copy), and issue nothing. On a recording world meta
+// tensors stand for real ones.
 //
 // All throw InvariantError for tensors that are not of a floating-point type that is communicated,
 // for a dimension or root that is not there, and for sizes that do not divide.

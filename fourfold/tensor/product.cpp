@@ -20,7 +20,7 @@ bool has_bf16_products() {
 #endif
 }
 
-void multiply(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
+void multiply_plainly(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
   if (into == Into::kSum) {
     at::addmm_out(out, out, a, b);
   } else {
@@ -32,9 +32,11 @@ void multiply(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
 void multiply_bf16(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
   const bool same_type = out.scalar_type() == a.scalar_type();
   const bool native = has_bf16_products();
-  if (native && same_type) return multiply(out, a, b, into);
+  if (native && same_type) return multiply_plainly(out, a, b, into);
   const MemoryScope scope(MemoryClass::kCommunication);
-  if (!native && !same_type) return multiply(out, a.to(at::kFloat), b.to(at::kFloat), into);
+  if (!native && !same_type) {
+    return multiply_plainly(out, a.to(at::kFloat), b.to(at::kFloat), into);
+  }
   const Tensor result = native ? at::mm(a, b) : at::mm(a.to(at::kFloat), b.to(at::kFloat));
   if (into == Into::kSum) {
     add_to(out, result);
@@ -45,6 +47,11 @@ void multiply_bf16(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
 
 }  // namespace
 
+void multiply(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
+  if (a.scalar_type() == at::kBFloat16) return multiply_bf16(out, a, b, into);
+  multiply_plainly(out, a, b, into);
+}
+
 void product(const Mesh& mesh, const char* name, Tensor& out, const Tensor& a, const Tensor& b,
              Into into) {
   FOURFOLD_CHECK(out.size(0) == a.size(0) && out.size(1) == b.size(1) && a.size(1) == b.size(0),
@@ -53,7 +60,6 @@ void product(const Mesh& mesh, const char* name, Tensor& out, const Tensor& a, c
                        static_cast<double>(b.size(1));
   const auto bytes = static_cast<std::int64_t>(a.nbytes() + b.nbytes() + out.nbytes());
   mesh.compute(name, flops, bytes);
-  if (a.scalar_type() == at::kBFloat16) return multiply_bf16(out, a, b, into);
   multiply(out, a, b, into);
 }
 

@@ -11,8 +11,11 @@ namespace fourfold::tensor {
 /// Whether a product replaces what is in `out` or is added to it.
 enum class Into { kNew, kSum };
 
-/// out = a·b or out += a·b. Transposed and strided views cost nothing. `out` may be
-/// wider than operands of bf16.
+/// out = a·b or out += a·b, by the fastest way that this processor has for the type. Transposed and
+/// strided views cost nothing. `out` may be wider than operands of bf16.
+void multiply(Tensor& out, const Tensor& a, const Tensor& b, Into into = Into::kNew);
+
+/// The same as a step of the schedule.
 void product(const Mesh& mesh, const char* name, Tensor& out, const Tensor& a, const Tensor& b,
              Into into = Into::kNew);
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/tensor/random.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include <ATen/Dispatch.h>
-#include <ATen/core/PhiloxRNGEngine.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/tensor/philox.hpp"
 #include "fourfold/tensor/simd.hpp"
 
 namespace fourfold::tensor {
@@ -23,34 +25,37 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// The four words number `counter` of the stream (key, row).
-std::array<std::uint32_t, 4> words(Key key, std::uint64_t row, std::uint64_t counter) {
-  at::Philox4_32 engine(key.value, row, counter);
-  return {engine(), engine(), engine(), engine()};
-}
-
 /// In (0, 1], with 53 bits.
 double uniform(std::uint32_t high, std::uint32_t low) {
   const std::uint64_t bits = ((static_cast<std::uint64_t>(high) << 32) | low) >> 11;
   return (static_cast<double>(bits) + 1.0) * 0x1p-53;
 }
 
-/// The normal numbers of indices 2*pair and 2*pair+1, by Box and Muller.
-std::array<double, 2> normal_pair(Key key, std::int64_t pair) {
-  const auto w = words(key, 0, static_cast<std::uint64_t>(pair));
+/// Two normal numbers from the four words of a counter, by Box and Muller.
+std::array<double, 2> normal_pair(const std::uint32_t* w) {
   const double radius = std::sqrt(-2.0 * std::log(uniform(w[0], w[1])));
   const double angle = 2.0 * std::numbers::pi * uniform(w[2], w[3]);
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// Writes the numbers of `count` consecutive indices.
+/// Counters whose words are drawn at once, into memory that stays in the cache.
+constexpr std::int64_t kCounters = 64;
+using Drawn = std::array<std::uint32_t, 4 * kCounters>;
+
+/// Writes the numbers of `count` consecutive indices; a counter gives those of two.
 template <class T>
 void fill_run(T* out, std::int64_t first, std::int64_t count, Key key, double deviation) {
-  for (std::int64_t i = 0; i < count;) {
-    const std::int64_t index = first + i;
-    const auto pair = normal_pair(key, index / 2);
-    for (std::int64_t odd = index % 2; odd < 2 && i < count; ++odd, ++i) {
-      out[i] = static_cast<T>(deviation * pair[static_cast<std::size_t>(odd)]);
+  Drawn drawn;
+  const std::int64_t end = first + count;
+  for (std::int64_t index = first; index < end;) {
+    const std::int64_t counter = index / 2;
+    const std::int64_t counters = std::min(kCounters, (end - 1) / 2 - counter + 1);
+    philox_words(drawn.data(), key.value, 0, static_cast<std::uint64_t>(counter), counters);
+    for (std::int64_t i = 0; i < counters; ++i) {
+      const auto pair = normal_pair(drawn.data() + 4 * i);
+      for (std::int64_t odd = index % 2; odd < 2 && index < end; ++odd, ++index) {
+        *out++ = static_cast<T>(deviation * pair[static_cast<std::size_t>(odd)]);
+      }
     }
   }
 }
@@ -87,17 +92,25 @@ void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& bl
 
 namespace {
 
+/// Four columns share a counter, counted from column 0 whatever part of them is here.
 template <class T>
 void dropout_run(T* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
                  double p, T kept) {
-  // Four columns share a counter, counted from column 0 whatever part of them is here.
-  const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
+  Drawn drawn;
+  const auto threshold = static_cast<std::uint32_t>(
+      std::min<std::int64_t>(std::llround(p * 0x1p32), std::numeric_limits<std::uint32_t>::max()));
   const std::int64_t end = first + count;
   for (std::int64_t c = first; c < end;) {
-    const auto w = words(key, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(c / 4));
-    for (std::int64_t i = c % 4; i < 4 && c < end; ++i, ++c) {
-      *out++ = w[static_cast<std::size_t>(i)] < threshold ? T{} : kept;
-    }
+    const std::int64_t counter = c / 4;
+    const std::int64_t counters = std::min(kCounters, (end - 1) / 4 - counter + 1);
+    philox_words(drawn.data(), key.value, static_cast<std::uint64_t>(row),
+                 static_cast<std::uint64_t>(counter), counters);
+    const std::int64_t skip = c % 4;
+    const std::int64_t here = std::min(4 * counters - skip, end - c);
+    const std::uint32_t* words = drawn.data() + skip;
+    for (std::int64_t i = 0; i < here; ++i) out[i] = words[i] < threshold ? T{} : kept;
+    out += here;
+    c += here;
   }
 }
 

@@ -64,7 +64,50 @@ struct SoftmaxGradient {
   }
 };
 
+template <class A>
+struct ScaleRows {
+  [[gnu::always_inline]] static inline void run(A* rows, std::int64_t count, std::int64_t n,
+                                                std::int64_t step, const A* factors) {
+    for (std::int64_t r = 0; r < count; ++r, rows += step) {
+      const A factor = factors[r];
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < n; ++i) rows[i] *= factor;
+    }
+  }
+};
+
+template <class A>
+struct RowDots {
+  [[gnu::always_inline]] static inline void run(const A* a, const A* b, std::int64_t count,
+                                                std::int64_t n, std::int64_t step, A* dots) {
+    for (std::int64_t r = 0; r < count; ++r, a += step, b += step) {
+      A sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+      dots[r] = sum;
+    }
+  }
+};
+
 }  // namespace
+
+void scale_rows(float* rows, std::int64_t count, std::int64_t n, std::int64_t step,
+                const float* factors) {
+  run_vectorised<ScaleRows<float>>(rows, count, n, step, factors);
+}
+void scale_rows(double* rows, std::int64_t count, std::int64_t n, std::int64_t step,
+                const double* factors) {
+  run_vectorised<ScaleRows<double>>(rows, count, n, step, factors);
+}
+
+void row_dots(const float* a, const float* b, std::int64_t count, std::int64_t n, std::int64_t step,
+              float* dots) {
+  run_vectorised<RowDots<float>>(a, b, count, n, step, dots);
+}
+void row_dots(const double* a, const double* b, std::int64_t count, std::int64_t n,
+              std::int64_t step, double* dots) {
+  run_vectorised<RowDots<double>>(a, b, count, n, step, dots);
+}
 
 void softmax_block(float* scores, const ScoreBlock& block, float scale, float* logsum,
                    float* inverse) {

@@ -26,6 +26,18 @@ void softmax_block(double* scores, const ScoreBlock& block, double scale, double
 void softmax_again(float* scores, const ScoreBlock& block, float scale, const float* logsum);
 void softmax_again(double* scores, const ScoreBlock& block, double scale, const double* logsum);
 
+/// Rows of `n` elements, `step` apart: row r times factors[r].
+void scale_rows(float* rows, std::int64_t count, std::int64_t n, std::int64_t step,
+                const float* factors);
+void scale_rows(double* rows, std::int64_t count, std::int64_t n, std::int64_t step,
+                const double* factors);
+
+/// dots[r] = the scalar product of row r of a and of b.
+void row_dots(const float* a, const float* b, std::int64_t count, std::int64_t n, std::int64_t step,
+              float* dots);
+void row_dots(const double* a, const double* b, std::int64_t count, std::int64_t n,
+              std::int64_t step, double* dots);
+
 /// gradients -> scale * p * (gradient - dots[r]).
 void softmax_gradient(float* gradients, const float* p, const ScoreBlock& block, float scale,
                       const float* dots);

@@ -95,6 +95,27 @@ INSTANTIATE_TEST_SUITE_P(Gpt, DryRunOnGridsOf8,
                                                                     Axis::kData})),
                          name_of);
 
+TEST(DryRun, AttentionSplitBySamples) {
+  GptSpec base = odd_spec();
+  base.heads = 2;  // not a multiple of x times y
+  for (const grid::Sizes& sizes : {grid::Sizes{.x = 2, .y = 2}, grid::Sizes{.x = 4, .y = 1},
+                                   grid::Sizes{.x = 2, .y = 2, .z = 2}}) {
+    const grid::Grid grid(sizes);
+    for (const GptSpec& spec : settings(base)) {
+      on_threads(grid.ranks(), [&](comm::World& world) {
+        const model::StepRecord real = real_step(world, grid, spec, 8);
+        const model::StepRecord dry = model::dry_run(grid, world.rank(), spec, 8);
+        expect_on_all_ranks(world, real.schedule == dry.schedule,
+                            concat(grid, ": ", difference(real.schedule, dry.schedule)));
+        const CallsBy expected = closed_form(grid, spec, 8);
+        expect_on_all_ranks(world, counted(real.counts) == expected,
+                            concat(grid, ":\n", to_string(counted(real.counts)), "\nagainst\n",
+                                   to_string(expected)));
+      });
+    }
+  }
+}
+
 TEST(DryRun, PeakIsThatOfARealRun) {
   GptSpec base = odd_spec();
   base.vocabulary = 515;
