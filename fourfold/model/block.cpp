@@ -16,16 +16,44 @@ using nn::Spread;
 
 namespace {
 
-/// Sizes of x and y, with as many ranks, that would split the heads.
-std::string grids_that_work(const Mesh& mesh, const GptSpec& spec) {
+/// How many of the grids that would work a message names.
+constexpr std::size_t kNamedGrids = 6;
+
+bool splits_heads(const GptSpec& spec, const grid::Sizes& g) {
+  return spec.heads % (std::int64_t{g.x} * g.y) == 0;
+}
+
+/// Whether attention can be split by samples over x; `samples` divides over data and z.
+bool splits_samples(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
+  return spec.heads % g.y == 0 && samples / (std::int64_t{g.data} * g.z) % g.x == 0;
+}
+
+bool fits(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
+  const std::int64_t groups = std::int64_t{g.data} * g.z;
+  if (samples % groups != 0 || spec.width % g.x != 0 || spec.width % g.y != 0) return false;
+  const std::int64_t rows = samples / groups * spec.context;
+  const bool sharded = spec.activations == Activations::kSharded;
+  if (sharded && (rows % g.x != 0 || rows % g.y != 0)) return false;
+  return splits_heads(spec, g) || splits_samples(spec, g, samples);
+}
+
+/// The grids of as many ranks that the model fits, for a message.
+std::string grids_that_work(int ranks, const GptSpec& spec, std::int64_t samples) {
   std::vector<std::string> found;
-  const int ranks = mesh.size({Axis::kX, Axis::kY, Axis::kZ});
-  for (const grid::Sizes& sizes : grid::factorisations(ranks, {Axis::kX, Axis::kY, Axis::kZ})) {
-    if (spec.heads % (std::int64_t{sizes.x} * sizes.y) == 0) {
-      found.push_back(concat("x=", sizes.x, ",y=", sizes.y, ",z=", sizes.z));
-    }
+  for (const grid::Sizes& g :
+       grid::factorisations(ranks, {Axis::kX, Axis::kY, Axis::kZ, Axis::kData})) {
+    if (!fits(spec, g, samples)) continue;
+    if (found.size() == kNamedGrids) return join(found, " or ") + " and others";
+    found.push_back(concat("x=", g.x, ",y=", g.y, ",z=", g.z, ",data=", g.data));
   }
-  return join(found, " or ");
+  return found.empty() ? "none; change the ranks, the batch or the heads" : join(found, " or ");
+}
+
+grid::Sizes sizes_of(const Mesh& mesh) {
+  return {.x = mesh.size(Axis::kX),
+          .y = mesh.size(Axis::kY),
+          .z = mesh.size(Axis::kZ),
+          .data = mesh.size(Axis::kData)};
 }
 
 nn::LinearSpec linear(const std::string& name, std::int64_t in, std::int64_t out, bool transposed,
@@ -58,14 +86,13 @@ double residual_deviation(const GptSpec& spec) {
 }  // namespace
 
 AttentionSplit attention_split(const Mesh& mesh, const GptSpec& spec, std::int64_t samples) {
-  const int x = mesh.size(Axis::kX);
-  const int y = mesh.size(Axis::kY);
-  if (spec.heads % (std::int64_t{x} * y) == 0) return AttentionSplit::kHeads;
-  const std::int64_t local = samples / mesh.size({Axis::kData, Axis::kZ});
-  if (spec.heads % y == 0 && local % x == 0) return AttentionSplit::kSamples;
-  throw ConfigError(concat(
-      spec.heads, " heads cannot be split over x=", x, " times y=", y, ", nor ", local,
-      " samples of a rank over x; with as many ranks these work: ", grids_that_work(mesh, spec)));
+  const grid::Sizes g = sizes_of(mesh);
+  if (splits_heads(spec, g)) return AttentionSplit::kHeads;
+  if (splits_samples(spec, g, samples)) return AttentionSplit::kSamples;
+  throw ConfigError(concat(spec.heads, " heads cannot be split over x=", g.x, " times y=", g.y,
+                           ", nor ", samples / (std::int64_t{g.data} * g.z),
+                           " samples of a rank over x; with as many ranks these grids work: ",
+                           grids_that_work(mesh.grid().ranks(), spec, samples)));
 }
 
 Block::Block(const Mesh& mesh, const GptSpec& spec, std::int64_t number, AttentionSplit split)

@@ -21,6 +21,15 @@ nn::TableSpec table(const GptSpec& spec, const std::string& name, int uses) {
 }
 
 const GptSpec& checked(const GptSpec& spec) {
+  const auto positive = [](const char* name, std::int64_t value) {
+    if (value < 1)
+      throw ConfigError(concat("the model's ", name, " must be at least 1, not ", value));
+  };
+  positive("vocabulary", spec.vocabulary);
+  positive("width", spec.width);
+  positive("heads", spec.heads);
+  positive("layers", spec.layers);
+  positive("context", spec.context);
   if (spec.width % spec.heads != 0) {
     throw ConfigError(
         concat("a width of ", spec.width, " is not a multiple of ", spec.heads, " heads"));

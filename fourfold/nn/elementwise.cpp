@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/nn/function.hpp"
+#include "fourfold/tensor/gelu_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -19,13 +20,17 @@ class Gelu : public torch::autograd::Function<Gelu> {
     remember(context, *mesh);
     context->save_for_backward({input});
     record(*mesh, "gelu", input, 10, 2);
-    return at::gelu(input, "tanh");
+    Tensor out = at::empty_like(input);
+    tensor::gelu_forward(input, out);
+    return out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Tensor input = context->get_saved_variables()[0];
     record(remembered<Mesh>(context), "gelu dI", input, 20, 3);
-    return {at::gelu_backward(gradients[0], input, "tanh"), Tensor()};
+    Tensor result = at::empty_like(input);
+    tensor::gelu_backward(gradients[0].contiguous(), input, result);
+    return {result, Tensor()};
   }
 };
 

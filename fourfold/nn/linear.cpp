@@ -37,6 +37,10 @@ Linear::Linear(const Mesh& mesh, const LinearSpec& spec, const Precision& precis
       output_chunks_(spec.output == Spread::kColumns ? mesh.size(contract_) : 1) {
   check_divides(spec, "inputs", spec.in, contract_, mesh.size(contract_));
   check_divides(spec, "outputs", spec.out, produce_, mesh.size(produce_));
+  check_divides(spec, "inputs of a rank", spec.in / mesh.size(contract_), produce_,
+                static_cast<int>(input_chunks_));
+  check_divides(spec, "outputs of a rank", spec.out / mesh.size(produce_), contract_,
+                static_cast<int>(output_chunks_));
   weight_ = std::make_shared<Parameter>(mesh,
                                         ParameterSpec{.name = spec.name + ".weight",
                                                       .shape = {spec.out, spec.in},
@@ -201,10 +205,10 @@ Tensor Linear::backward(const Tensor& gradient, const Tensor& input) const {
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& /*weight*/,
-                        const Tensor& bias, const Linear* layer) {
+                        const c10::optional<Tensor>& bias, const Linear* layer) {
     remember(context, *layer);
     context->save_for_backward({input});
-    return layer->run(input, bias);
+    return layer->run(input, bias.value_or(Tensor()));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -224,7 +228,9 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 Tensor Linear::forward(const Tensor& input, const Tensor& bias) const {
   FOURFOLD_CHECK_EQ(input.dim(), 2, spec_.name, ": the input is a matrix");
   FOURFOLD_CHECK_EQ(bias.defined(), bias_ != nullptr, spec_.name);
-  return LinearFunction::apply(input, weight_->value(), bias, this);
+  // libtorch does not take an undefined tensor.
+  const auto given = bias.defined() ? c10::optional<Tensor>(bias) : c10::nullopt;
+  return LinearFunction::apply(input, weight_->value(), given, this);
 }
 
 }  // namespace fourfold::nn

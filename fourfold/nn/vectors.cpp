@@ -59,6 +59,7 @@ std::vector<Tensor> gather(const Parameters& parameters) {
 
 void reduce(const Parameters& parameters, const variable_list& gradients) {
   std::vector<Tensor> parts(parameters.size());
+  std::vector<Tensor> sources(parameters.size());  // until they have been sent
   std::vector<comm::Work> works;
   const auto comm_of = [](const Parameter& p) -> const auto& {
     return p.gradient_comm();
@@ -68,7 +69,7 @@ void reduce(const Parameters& parameters, const variable_list& gradients) {
     for (const std::size_t i : bundle.items) {
       const Parameter& parameter = *parameters[i];
       FOURFOLD_CHECK(gradients[i].defined(), parameter.name(), " was gathered but not used");
-      const Tensor own = parameter.own_part(parameter.pad(gradients[i].contiguous()));
+      const Tensor& own = sources[i] = parameter.own_part(parameter.pad(gradients[i].contiguous()));
       if (bundle.comm->size() == 1) {
         parts[i] = own;
       } else {

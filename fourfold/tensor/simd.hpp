@@ -20,8 +20,8 @@ using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 [[gnu::always_inline]] inline float widen(float value) {
   return value;
 }
-[[gnu::always_inline]] inline float widen(comm::BFloat16 value) {
-  return comm::to_float(value);
+[[gnu::always_inline]] inline float widen(const comm::BFloat16& value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
 template <class T>

@@ -74,9 +74,15 @@ void load_all(Worst& worst, const tensor::Mesh& mesh, const model::Gpt& gpt, con
   }
 }
 
+struct Comparison {
+  Worst worst;  // of logits and gradients
+  double loss_error = 0;
+};
+
 /// Runs one step on the grid of the world and compares everything with the reference.
-Worst compare(comm::World& world, const Case& c, const Weights& initial, const Weights& weights,
-              const Tensor& tokens, const Tensor& targets, const ReferenceResult& reference) {
+Comparison compare(comm::World& world, const Case& c, const Weights& initial,
+                   const Weights& weights, const Tensor& tokens, const Tensor& targets,
+                   const ReferenceResult& reference) {
   const tensor::Mesh mesh(world, grid::Grid(c.sizes));
   const model::Gpt gpt(mesh, c.spec, c.samples);
   const nn::Batch batch{.samples = c.samples, .context = c.spec.context, .step = 3};
@@ -95,29 +101,32 @@ Worst compare(comm::World& world, const Case& c, const Weights& initial, const W
   const Tensor loss = gpt.loss(own_samples(mesh, tokens), own_samples(mesh, targets), batch,
                                tokens.numel(), c.training);
   const double total = nn::total_loss(mesh, loss).item<double>();
-  worst.see(std::abs(total - reference.loss) / std::abs(reference.loss), "loss");
   loss.backward();
   nn::sum_over_data(mesh, gpt.parameters());
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     see_gradient(worst, mesh, *parameter, reference.gradients.at(parameter->name()));
   }
-  return worst;
+  return {worst, std::abs(total - reference.loss) / std::abs(reference.loss)};
 }
 
 }  // namespace
 
-void run_case(const Case& c) {
+void check_case(comm::World& world, const Case& c) {
   const grid::Grid grid(c.sizes);
   const Weights initial = initial_weights(c.spec);
   const Weights weights = perturbed(initial);
   const Tensor tokens = some_tokens(c.samples, c.spec.context, c.spec.vocabulary, 1);
   const Tensor targets = some_tokens(c.samples, c.spec.context, c.spec.vocabulary, 2);
   const ReferenceResult reference = run_reference(c.spec, weights, tokens, targets, 3, c.training);
-  on_threads(grid.ranks(), [&](comm::World& world) {
-    const Worst worst = compare(world, c, initial, weights, tokens, targets, reference);
-    expect_on_all_ranks(world, worst.error <= c.tolerance,
-                        concat(grid, ": error ", worst.error, " of ", worst.where));
-  });
+  const auto [worst, loss_error] = compare(world, c, initial, weights, tokens, targets, reference);
+  expect_on_all_ranks(world, worst.error <= c.tolerance,
+                      concat(grid, ": error ", worst.error, " of ", worst.where));
+  expect_on_all_ranks(world, loss_error <= c.loss_tolerance,
+                      concat(grid, ": error ", loss_error, " of the loss"));
+}
+
+void run_case(const Case& c) {
+  on_threads(grid::Grid(c.sizes).ranks(), [&](comm::World& world) { check_case(world, c); });
 }
 
 }  // namespace fourfold::test

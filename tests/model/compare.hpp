@@ -39,11 +39,15 @@ struct Case {
   model::GptSpec spec;
   std::int64_t samples = 8;
   bool training = true;
-  double tolerance = 1e-10;
+  double tolerance = 1e-10;  ///< of logits and gradients
+  double loss_tolerance = 1e-10;
 };
 
-/// Runs the step with ranks as threads and expects logits, loss and the gradients of all parameters
-/// of the reference. The reference computes in the type of the parameters.
+/// Runs the step on this world and expects logits, loss and the gradients of all parameters of the
+/// reference, on all ranks. The reference computes in the type of the parameters.
+void check_case(comm::World& world, const Case& c);
+
+/// The same with ranks as threads.
 void run_case(const Case& c);
 
 }  // namespace fourfold::test

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/matmul.h>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/nn/loss.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/isfinite.h>
 #include <gtest/gtest.h>
@@ -56,11 +57,11 @@ void run(const LossCase& c) {
     const tensor::Mesh mesh(world, grid);
     const nn::TokenTable table(mesh, {.name = "table", .vocabulary = c.vocabulary, .width = 48},
                                nn::Precision::float64(), 7);
-    const Layout layout({{Axis::kData, Axis::kZ}, {Axis::kY, Axis::kX}});
+    const Layout layout = split_over({Axis::kData, Axis::kZ}, {Axis::kY, Axis::kX});
     Tensor leaf = part_of(mesh, serial.logits, layout, kRubbish).to(c.type);
     const Tensor logits = leaf.set_requires_grad(true).clone();  // its memory is taken
     const Tensor targets =
-        part_of(mesh, serial.targets, Layout({grid::Axes{Axis::kData, Axis::kZ}}));
+        part_of(mesh, serial.targets, split_over(grid::Axes{Axis::kData, Axis::kZ}));
     const Tensor loss = nn::cross_entropy(mesh, table, logits, targets, kRows);
     Worst worst;
     const double total = nn::total_loss(mesh, loss).item<double>();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/nn/norm.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/layer_norm.h>
 #include <gtest/gtest.h>
@@ -46,8 +47,8 @@ struct Serial {
 
 Layout layout_of(Activations activations) {
   return activations == Activations::kSharded
-             ? Layout({{Axis::kData, Axis::kZ, Axis::kY}, Axis::kX})
-             : Layout({{Axis::kData, Axis::kZ}, Axis::kX});
+             ? split_over({Axis::kData, Axis::kZ, Axis::kY}, Axis::kX)
+             : split_over({Axis::kData, Axis::kZ}, Axis::kX);
 }
 
 /// The layer on this rank, on `input` in its type, against everything serial.

@@ -12,6 +12,14 @@ namespace fourfold::test {
 /// name.
 at::Tensor normal(const grid::Shape& shape, const std::string& name, double deviation = 1);
 
+/// The layout of a vector, or of a matrix.
+inline grid::Layout split_over(const grid::Axes& axes) {
+  return grid::Layout(std::vector<grid::Axes>{axes});
+}
+inline grid::Layout split_over(const grid::Axes& rows, const grid::Axes& columns) {
+  return grid::Layout(std::vector<grid::Axes>{rows, columns});
+}
+
 /// This rank's shard of a whole tensor: memory of its own. Padding has the value `padding`.
 at::Tensor part_of(const tensor::Mesh& mesh, const at::Tensor& whole, const grid::Layout& layout,
                    double padding = 0);

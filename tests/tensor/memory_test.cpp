@@ -1,0 +1,204 @@
+// What the memory meter counts: real and meta tensors, by class, thread and time.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/tensor/memory.hpp"
+
+#include <memory>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/tensor/torch.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using at::Tensor;
+using tensor::MemoryClass;
+using tensor::MemoryMeter;
+using tensor::MemoryScope;
+using tensor::MemoryUse;
+using Counting = MemoryMeter::Counting;
+
+Tensor tensor_of(std::int64_t bytes, c10::Device device = c10::kCPU) {
+  return at::empty({bytes}, at::TensorOptions(at::kByte).device(device));
+}
+
+/// Bytes of each class, in the order of the enumeration.
+MemoryUse use(std::int64_t parameters, std::int64_t gradients, std::int64_t optimizer,
+              std::int64_t activations, std::int64_t communication) {
+  return {{Bytes(parameters), Bytes(gradients), Bytes(optimizer), Bytes(activations),
+           Bytes(communication)}};
+}
+
+class MemoryOn : public testing::TestWithParam<c10::DeviceType> {};
+
+TEST_P(MemoryOn, CountsByClass) {
+  const MemoryMeter meter;
+  const Counting counting(meter);
+  EXPECT_EQ(meter.now(), MemoryUse{});
+  const Tensor activation = tensor_of(100, GetParam());
+  Tensor parameter;
+  Tensor gradient;
+  {
+    const MemoryScope scope(MemoryClass::kParameters);
+    parameter = tensor_of(1000, GetParam());
+    {
+      const MemoryScope inner(MemoryClass::kGradients);
+      gradient = tensor_of(20, GetParam());
+    }
+    const Tensor second = tensor_of(3, GetParam());
+    EXPECT_EQ(meter.now(), use(1003, 20, 0, 100, 0));
+  }
+  const MemoryScope scope(MemoryClass::kOptimizer);
+  EXPECT_EQ(meter.now(), use(1000, 20, 0, 100, 0));
+  EXPECT_EQ(meter.now().total(), Bytes(1120));
+  EXPECT_EQ(meter.now()[MemoryClass::kGradients], Bytes(20));
+  gradient = Tensor();  // freed as what it was made
+  EXPECT_EQ(meter.now(), use(1000, 0, 0, 100, 0));
+}
+
+TEST_P(MemoryOn, ViewsAndEmptyTensorsCostNothing) {
+  const MemoryMeter meter;
+  const Counting counting(meter);
+  Tensor whole = tensor_of(64, GetParam());
+  const Tensor view = whole.narrow(0, 3, 4);
+  const Tensor other = whole.view({8, 8}).t();
+  const Tensor nothing = tensor_of(0, GetParam());
+  EXPECT_EQ(meter.now(), use(0, 0, 0, 64, 0));
+  whole = Tensor();
+  EXPECT_EQ(meter.now(), use(0, 0, 0, 64, 0)) << "its views are alive";
+}
+
+TEST_P(MemoryOn, KeepsThePeaks) {
+  MemoryMeter meter;
+  const Counting counting(meter);
+  {
+    const MemoryScope scope(MemoryClass::kCommunication);
+    tensor_of(70, GetParam());
+  }
+  {
+    const Tensor a = tensor_of(50, GetParam());
+    const MemoryScope scope(MemoryClass::kGradients);
+    const Tensor b = tensor_of(40, GetParam());
+  }
+  tensor_of(60, GetParam());
+  EXPECT_EQ(meter.now(), MemoryUse{});
+  EXPECT_EQ(meter.at_peak(), use(0, 40, 0, 50, 0));
+  EXPECT_EQ(meter.peaks(), use(0, 40, 0, 60, 70));
+  const Tensor kept = tensor_of(5, GetParam());
+  meter.reset_peak();
+  EXPECT_EQ(meter.at_peak(), use(0, 0, 0, 5, 0));
+  EXPECT_EQ(meter.peaks(), use(0, 0, 0, 5, 0));
+  tensor_of(2, GetParam());
+  EXPECT_EQ(meter.at_peak(), use(0, 0, 0, 7, 0));
+}
+
+TEST_P(MemoryOn, CountsOnlyWhileAsked) {
+  const MemoryMeter meter;
+  Tensor before = tensor_of(10, GetParam());
+  Tensor during;
+  {
+    const Counting counting(meter);
+    during = tensor_of(20, GetParam());
+    before = Tensor();
+  }
+  const Tensor after = tensor_of(40, GetParam());
+  EXPECT_EQ(meter.now(), use(0, 0, 0, 20, 0));
+  during = Tensor();
+  EXPECT_EQ(meter.now(), MemoryUse{}) << "freed after the counting";
+}
+
+TEST_P(MemoryOn, InnerMetersTakeOver) {
+  const MemoryMeter outer;
+  const MemoryMeter inner;
+  const Counting first(outer);
+  const Tensor a = tensor_of(1, GetParam());
+  Tensor b;
+  {
+    const Counting second(inner);
+    b = tensor_of(2, GetParam());
+  }
+  const Tensor c = tensor_of(4, GetParam());
+  EXPECT_EQ(outer.now().total(), Bytes(5));
+  EXPECT_EQ(inner.now().total(), Bytes(2));
+}
+
+/// Ranks are threads: each has its own meter and class.
+TEST_P(MemoryOn, ThreadsAreIndependent) {
+  const MemoryMeter meters[2];
+  const MemoryMeter mine;
+  const Counting counting(mine);
+  const MemoryScope scope(MemoryClass::kOptimizer);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      tensor_of(1000, GetParam());  // nobody counts it
+      const Counting here(meters[rank]);
+      for (int i = 0; i < 2000; ++i) {
+        const Tensor a = tensor_of(100 + rank, GetParam());
+        const MemoryScope gradients(MemoryClass::kGradients);
+        const Tensor b = tensor_of(30 + rank, GetParam());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(mine.peaks(), MemoryUse{});
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(meters[rank].now(), MemoryUse{});
+    EXPECT_EQ(meters[rank].at_peak(), use(0, 30 + rank, 0, 100 + rank, 0));
+  }
+}
+
+TEST_P(MemoryOn, AnotherThreadMayFree) {
+  const MemoryMeter meter;
+  const Counting counting(meter);
+  Tensor tensor = tensor_of(100, GetParam());
+  const MemoryMeter other;
+  std::thread([&] {
+    const Counting here(other);
+    tensor = Tensor();
+  }).join();
+  EXPECT_EQ(meter.now(), MemoryUse{});
+  EXPECT_EQ(other.now(), MemoryUse{});
+}
+
+TEST_P(MemoryOn, TensorsMayOutliveTheMeter) {
+  Tensor tensor;
+  {
+    const MemoryMeter meter;
+    const Counting counting(meter);
+    tensor = tensor_of(100, GetParam());
+  }
+  if (tensor.is_cpu()) {
+    tensor.fill_(7);
+    EXPECT_EQ(tensor.sum().item<std::int64_t>(), 700);
+  }
+  tensor = Tensor();
+  const MemoryMeter next;
+  EXPECT_EQ(next.now(), MemoryUse{});
+}
+
+/// What libtorch allocates inside operations is counted as well, in full.
+TEST_P(MemoryOn, CountsResultsOfOperations) {
+  const MemoryMeter meter;
+  const Counting counting(meter);
+  const auto options = at::TensorOptions(at::kDouble).device(GetParam());
+  const Tensor a = at::zeros({10, 20}, options);
+  const Tensor b = at::add(a, a);
+  EXPECT_EQ(meter.now(), use(0, 0, 0, 2 * 10 * 20 * 8, 0));
+  const Tensor c = at::mm(a, b.t());
+  EXPECT_EQ(meter.now(), use(0, 0, 0, 2 * 10 * 20 * 8 + 10 * 10 * 8, 0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, MemoryOn, testing::Values(c10::kCPU, c10::kMeta),
+                         [](const auto& parameter) {
+                           return c10::DeviceTypeName(parameter.param, true);
+                         });
+
+TEST(Memory, ClassesHaveNames) {
+  EXPECT_EQ(to_string(MemoryClass::kParameters), "parameters");
+  EXPECT_EQ(to_string(MemoryClass::kCommunication), "communication");
+}
+
+}  // namespace
+}  // namespace fourfold::test
