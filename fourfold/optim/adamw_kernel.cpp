@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/optim/adamw_kernel.hpp"
+
+#include <cmath>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/tensor/simd.hpp"
+
+namespace fourfold::optim {
+
+namespace {
+
+using tensor::elements;
+using tensor::run_vectorised;
+
+/// The step's numbers as the loop uses them.
+template <class A>
+struct Factors {
+  explicit Factors(const AdamStep& s)
+      : keep(static_cast<A>(1 - s.rate * s.decay)),
+        beta1(static_cast<A>(s.beta1)),
+        beta2(static_cast<A>(s.beta2)),
+        scale(static_cast<A>(s.gradient_scale)),
+        epsilon(static_cast<A>(s.epsilon)) {
+    const double correction1 = 1 - std::pow(s.beta1, static_cast<double>(s.step));
+    const double correction2 = 1 - std::pow(s.beta2, static_cast<double>(s.step));
+    rate = static_cast<A>(s.rate / correction1);
+    root = static_cast<A>(1 / std::sqrt(correction2));
+  }
+  A keep;
+  A beta1;
+  A beta2;
+  A scale;
+  A epsilon;
+  A rate;  // with the correction of the mean
+  A root;  // the correction of the deviation
+};
+
+template <class A>
+struct Update {
+  [[gnu::always_inline]] static inline void run(A* value, const A* gradient, A* mean, A* square,
+                                                std::int64_t n, Factors<A> f) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) {
+      const A g = gradient[i] * f.scale;
+      const A m = f.beta1 * mean[i] + (1 - f.beta1) * g;
+      const A v = f.beta2 * square[i] + (1 - f.beta2) * g * g;
+      mean[i] = m;
+      square[i] = v;
+      value[i] = f.keep * value[i] - f.rate * m / (std::sqrt(v) * f.root + f.epsilon);
+    }
+  }
+};
+
+template <class A>
+struct Squares {
+  [[gnu::always_inline]] static inline void run(const A* values, std::int64_t n, double* result) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < n; ++i) {
+      sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    }
+    *result = sum;
+  }
+};
+
+template <class Body>
+void by_type(const at::Tensor& tensor, const Body& body) {
+  if (tensor.scalar_type() == at::kDouble) return body(double{});
+  FOURFOLD_CHECK(tensor.scalar_type() == at::kFloat, "parameters are kept in float or double");
+  body(float{});
+}
+
+}  // namespace
+
+void adamw(at::Tensor& value, const at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
+           const AdamStep& step) {
+  FOURFOLD_CHECK(value.is_contiguous() && gradient.is_contiguous() && mean.is_contiguous() &&
+                 square.is_contiguous());
+  FOURFOLD_CHECK(value.numel() == gradient.numel() && value.numel() == mean.numel() &&
+                 value.numel() == square.numel());
+  if (value.is_meta()) return;
+  by_type(value, [&]<class A>(A) {
+    run_vectorised<Update<A>>(elements<A>(value), elements<const A>(gradient), elements<A>(mean),
+                              elements<A>(square), value.numel(), Factors<A>(step));
+  });
+}
+
+double sum_of_squares(const at::Tensor& values) {
+  FOURFOLD_CHECK(values.is_contiguous());
+  double sum = 0;
+  if (values.is_meta()) return sum;
+  by_type(values, [&]<class A>(A) {
+    run_vectorised<Squares<A>>(elements<const A>(values), values.numel(), &sum);
+  });
+  return sum;
+}
+
+}  // namespace fourfold::optim

@@ -1,0 +1,19 @@
+// The learning rate of each step: a linear start, then half a cosine down to the smallest rate.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace fourfold::optim {
+
+struct RateSchedule {
+  double largest = 3e-4;
+  double smallest = 3e-5;
+  std::int64_t warmup = 0;  ///< steps until the largest rate
+  std::int64_t steps = 1;   ///< of the whole run; its last step has the smallest rate
+
+  /// Of step 1, 2, ..., steps.
+  double rate(std::int64_t step) const;
+};
+
+}  // namespace fourfold::optim

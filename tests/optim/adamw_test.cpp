@@ -1,0 +1,85 @@
+// AdamW in one pass against the textbook, operation by operation; and the learning rates.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sqrt.h>
+#include <gtest/gtest.h>
+
+#include "fourfold/optim/adamw_kernel.hpp"
+#include "fourfold/optim/schedule.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using at::Tensor;
+
+/// As in the paper: decay, moments, corrections, update.
+void textbook(Tensor& value, const Tensor& gradient, Tensor& mean, Tensor& square,
+              const optim::AdamStep& s) {
+  const Tensor g = at::mul(gradient, s.gradient_scale);
+  value.sub_(at::mul(value, s.rate * s.decay));
+  mean.mul_(s.beta1).add_(g, 1 - s.beta1);
+  square.mul_(s.beta2).add_(at::mul(g, g), 1 - s.beta2);
+  const Tensor corrected_mean = mean.div(1 - std::pow(s.beta1, static_cast<double>(s.step)));
+  const Tensor corrected_square = square.div(1 - std::pow(s.beta2, static_cast<double>(s.step)));
+  value.sub_(corrected_mean.div(corrected_square.sqrt().add_(s.epsilon)).mul_(s.rate));
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  return at::sub(a, b).abs().max().item<double>();
+}
+
+void compare(at::ScalarType type, double tolerance) {
+  const std::int64_t n = 1037;
+  Tensor value = at::randn({n}, type);
+  Tensor mean = at::zeros({n}, type);
+  Tensor square = at::zeros({n}, type);
+  Tensor value2 = value.clone();
+  Tensor mean2 = mean.clone();
+  Tensor square2 = square.clone();
+  optim::AdamStep step{.rate = 0.01, .decay = 0.1, .gradient_scale = 0.7};
+  for (step.step = 1; step.step <= 10; ++step.step) {
+    const Tensor gradient = at::randn({n}, type);
+    optim::adamw(value, gradient, mean, square, step);
+    textbook(value2, gradient, mean2, square2, step);
+    ASSERT_LE(largest_difference(value, value2), tolerance) << "step " << step.step;
+    ASSERT_LE(largest_difference(mean, mean2), tolerance);
+    ASSERT_LE(largest_difference(square, square2), tolerance);
+  }
+}
+
+TEST(AdamW, EqualsTheTextbook) {
+  compare(at::kDouble, 1e-14);
+  compare(at::kFloat, 2e-6);
+}
+
+TEST(AdamW, SumOfSquares) {
+  const Tensor values = at::randn({10007}, at::kFloat);
+  const double expected = values.to(at::kDouble).square().sum().item<double>();
+  EXPECT_NEAR(optim::sum_of_squares(values), expected, 1e-9 * expected);
+  EXPECT_EQ(optim::sum_of_squares(at::empty({0}, at::kFloat)), 0);
+}
+
+TEST(RateSchedule, StartsLinearlyAndEndsAtTheSmallest) {
+  const optim::RateSchedule schedule{.largest = 1, .smallest = 0.1, .warmup = 4, .steps = 12};
+  EXPECT_DOUBLE_EQ(schedule.rate(1), 0.25);
+  EXPECT_DOUBLE_EQ(schedule.rate(4), 1);
+  EXPECT_DOUBLE_EQ(schedule.rate(8), 0.55);  // half way down
+  EXPECT_DOUBLE_EQ(schedule.rate(12), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.rate(100), 0.1);
+  for (std::int64_t step = 5; step <= 12; ++step) {
+    EXPECT_LT(schedule.rate(step), schedule.rate(step - 1)) << step;
+  }
+}
+
+TEST(RateSchedule, WithoutWarmupAndForOneStep) {
+  const optim::RateSchedule plain{.largest = 1, .smallest = 0.1, .warmup = 0, .steps = 10};
+  EXPECT_LT(plain.rate(1), 1);
+  EXPECT_GT(plain.rate(1), 0.9);
+  const optim::RateSchedule one{.largest = 1, .smallest = 0.1, .warmup = 10, .steps = 1};
+  EXPECT_DOUBLE_EQ(one.rate(1), 0.1);
+}
+
+}  // namespace
+}  // namespace fourfold::test
