@@ -20,7 +20,8 @@ nn::TableSpec table(const GptSpec& spec, const std::string& name, int uses) {
           .uses = uses};
 }
 
-const GptSpec& checked(const GptSpec& spec) {
+/// The spec, if the model fits the grid: before anything is made.
+const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t samples) {
   const auto positive = [](const char* name, std::int64_t value) {
     if (value < 1)
       throw ConfigError(concat("the model's ", name, " must be at least 1, not ", value));
@@ -34,6 +35,11 @@ const GptSpec& checked(const GptSpec& spec) {
     throw ConfigError(
         concat("a width of ", spec.width, " is not a multiple of ", spec.heads, " heads"));
   }
+  if (!(spec.dropout >= 0 && spec.dropout < 1)) {
+    throw ConfigError(concat("a dropout of ", spec.dropout, " is not between 0 and 1"));
+  }
+  nn::check_batch(mesh, {.samples = samples, .context = spec.context}, spec.activations);
+  static_cast<void>(attention_split(mesh, spec, samples));
   return spec;
 }
 
@@ -41,13 +47,12 @@ const GptSpec& checked(const GptSpec& spec) {
 
 Gpt::Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples)
     : mesh_(&mesh),
-      spec_(checked(spec)),
+      spec_(checked(mesh, spec, samples)),
       tokens_(mesh, table(spec, "wte", spec.tied ? 2 : 1), spec.precision, spec.seed),
       positions_(mesh, "wpe", spec.context, spec.width, spec.activations, spec.precision,
                  spec.seed),
       norm_(mesh, "ln_f", spec.width, spec.activations, spec.precision, spec.seed),
       vectors_({norm_.scale(), norm_.shift()}) {
-  nn::check_batch(mesh, {.samples = samples, .context = spec.context}, spec.activations);
   const AttentionSplit split = attention_split(mesh, spec, samples);
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     blocks_.push_back(std::make_unique<Block>(mesh, spec, i, split));
@@ -71,6 +76,7 @@ nn::Parameters Gpt::parameters() const {
 }
 
 Tensor Gpt::logits(const Tensor& tokens, const Batch& batch, bool training) const {
+  nn::check_batch(*mesh_, batch, spec_.activations);
   FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
   Tensor hidden = positions_.add_to(tokens_.lookup(tokens), batch);
   if (training) {

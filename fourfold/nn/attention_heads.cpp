@@ -71,15 +71,12 @@ Tensor part(const Tensor& rows, std::int64_t first, std::int64_t count) {
   return count == rows.size(0) ? rows : rows.narrow(0, first, count);
 }
 
-/// scores *= the dropout mask of the block. `row` is the number of the block's first row.
+/// The dropout mask of row r of a block, whose first row has number `row`.
 template <class A>
-void drop(A* scores, A* mask, const ScoreBlock& block, const AttentionShape& shape,
-          std::int64_t row) {
-  for (std::int64_t r = 0; r < block.rows; ++r, scores += block.keys) {
-    tensor::fill_dropout_run(mask, row + r, 0, block.keys, shape.key, shape.dropout,
-                             1 / (1 - shape.dropout));
-    for (std::int64_t i = 0; i < block.keys; ++i) scores[i] *= mask[i];
-  }
+void draw(A* mask, const ScoreBlock& block, const AttentionShape& shape, std::int64_t row,
+          std::int64_t r) {
+  tensor::fill_dropout_run(mask, row + r, 0, block.keys, shape.key, shape.dropout,
+                           1 / (1 - shape.dropout));
 }
 
 /// Memory for the work on one block, of the type A.
@@ -115,7 +112,11 @@ void forward_head(const AttentionShape& s, const Head& head, Tensor& out, A* log
     at::mm_out(scores, part(head.q, block.first, block.rows), part(head.k, 0, block.keys).t());
     tensor::softmax_block(elements<A>(scores), block, scale, logsum + block.first, inverse);
     if (s.dropout > 0) {
-      drop(elements<A>(scores), elements<A>(scratch.mask), block, s, first_row + block.first);
+      A* row = elements<A>(scores);
+      for (std::int64_t r = 0; r < block.rows; ++r, row += block.keys) {
+        draw(elements<A>(scratch.mask), block, s, first_row + block.first, r);
+        tensor::multiply_into(row, row, elements<A>(scratch.mask), block.keys);
+      }
     }
     Tensor rows = part(out, block.first, block.rows);
     at::mm_out(rows, scores, part(head.v, 0, block.keys));
@@ -145,9 +146,14 @@ void backward_head(const AttentionShape& s, const Head& head, const Tensor& out,
                      block.rows, s.head_size, out.stride(0), dots);
     Tensor dropped = p;
     if (s.dropout > 0) {
-      dropped = scores_in(scratch.dropped, block).copy_(p);
-      drop(elements<A>(dropped), elements<A>(scratch.mask), block, s, first_row + block.first);
-      drop(elements<A>(dp), elements<A>(scratch.mask), block, s, first_row + block.first);
+      dropped = scores_in(scratch.dropped, block);
+      for (std::int64_t r = 0; r < block.rows; ++r) {
+        const std::int64_t at = r * block.keys;
+        const A* mask = elements<A>(scratch.mask);
+        draw(elements<A>(scratch.mask), block, s, first_row + block.first, r);
+        tensor::multiply_into(elements<A>(dropped) + at, elements<A>(p) + at, mask, block.keys);
+        tensor::multiply_into(elements<A>(dp) + at, elements<A>(dp) + at, mask, block.keys);
+      }
     }
     const double keep = i == last ? 0 : 1;
     Tensor dv = part(gradient.v, 0, block.keys);

@@ -32,7 +32,6 @@ class Checkpoint : public torch::autograd::Function<Checkpoint> {
     }
     variable_list result;
     for (const at::Tensor& input : inputs) {
-      // Not grad() by reference: the engine may keep and change what it is given.
       result.push_back(input.is_floating_point() ? input.grad() : at::Tensor());
     }
     result.emplace_back();

@@ -43,8 +43,7 @@ struct Mask {
 
 Tensor masked(const Mesh& mesh, const char* name, const Tensor& input, const Mask& mask) {
   Tensor result = at::empty_like(input);
-  tensor::fill_dropout_mask(result, mask.window, mask.key, mask.p, 1 / (1 - mask.p));
-  result.mul_(input);
+  tensor::apply_dropout(input, result, mask.window, mask.key, mask.p);
   record(mesh, name, input, 1, 2);
   return result;
 }

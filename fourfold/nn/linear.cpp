@@ -150,16 +150,16 @@ Pending Linear::weight_gradient(const Tensor& gradient, const Tensor& input) con
       }
     }
   };
-  // Without a reduction to come, the product is added where it belongs.
+  // Without a reduction to come, the product is added where it belongs, in the parameter's type.
+  const bool reduced = weight_->gradient_comm().size() > 1;
   Tensor& sum = weight_->gradient();
-  if (weight_->gradient_comm().size() == 1 && sum.defined() &&
-      sum.scalar_type() == input.scalar_type()) {
+  if (!reduced && sum.defined()) {
     fill(sum, Into::kSum);
     return {};
   }
-  const bool reduced = weight_->gradient_comm().size() > 1;
   const MemoryScope scope(reduced ? MemoryClass::kCommunication : MemoryClass::kGradients);
-  Tensor all = at::empty({weight_->padded_rows(), weight_->columns()}, input.options());
+  const auto type = reduced ? input.scalar_type() : weight_->value().scalar_type();
+  Tensor all = at::empty({weight_->padded_rows(), weight_->columns()}, input.options().dtype(type));
   const std::int64_t padding = weight_->padded_rows() - weight_->rows();
   if (padding > 0) all.narrow(0, weight_->rows(), padding).zero_();
   Tensor real = all.narrow(0, 0, weight_->rows());

@@ -9,7 +9,7 @@
 namespace fourfold::nn {
 
 /// How the rows of activations are kept between layers: split over all axes, or the same on all
-/// ranks of the axis that does not split their columns (docs/architecture.md).
+/// ranks of the axis that does not split their columns (docs/glossary.md).
 enum class Activations { kSharded, kReplicated };
 
 /// How an input or output is spread over the axis that it is whole along during the product.

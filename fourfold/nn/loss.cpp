@@ -2,6 +2,7 @@
 #include "fourfold/nn/loss.hpp"
 
 #include <ATen/ops/log.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/nn/function.hpp"
@@ -38,6 +39,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     mesh.compute("loss", 12.0 * static_cast<double>(logits.numel()),
                  3 * static_cast<std::int64_t>(logits.nbytes()));
     sums = tensor::all_reduce(comm, sums).wait();
+    torch::autograd::impl::bump_version(values);  // whoever kept the logits finds out
     context->save_for_backward({values, sums, targets});
     return at::sub(sums[0].log(), sums[1]).sum().mul_(info.weight);
   }
@@ -49,6 +51,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     tensor::softmax_loss_gradient(values, saved[1], saved[2], info.here, info.weight);
     // Almost always it is 1, and then the pass over the logits is saved.
     if (!values.is_meta() && gradients[0].item<double>() != 1) values.mul_(gradients[0]);
+    torch::autograd::impl::bump_version(values);  // and so does a second backward pass
     info.mesh->compute("loss dI", 2.0 * static_cast<double>(values.numel()),
                        2 * static_cast<std::int64_t>(values.nbytes()));
     return {values, Tensor(), Tensor()};
@@ -61,6 +64,8 @@ Tensor cross_entropy(const Mesh& mesh, const TokenTable& table, const Tensor& lo
                      const Tensor& targets, std::int64_t tokens) {
   FOURFOLD_CHECK_EQ(targets.numel(), logits.size(0), "targets of the loss");
   FOURFOLD_CHECK(targets.scalar_type() == at::kLong && targets.is_contiguous());
+  FOURFOLD_CHECK(logits.is_contiguous());
+  tensor::check_tokens(targets, table.spec().vocabulary);
   return CrossEntropy::apply(logits, targets,
                              LossInfo{&mesh, table.here(), 1.0 / static_cast<double>(tokens)});
 }

@@ -33,7 +33,8 @@ LayerNorm::LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t wid
 }
 
 /// [mean, 1/deviation] of the whole rows. Each rank has the mean and the squared distances of its
-/// columns; merging them pairwise subtracts means of equal size only, never large squares.
+/// columns; merging them adds the squared distances of the means, and never subtracts large
+/// squares.
 Tensor LayerNorm::merged_statistics(const Tensor& input) const {
   const std::int64_t rows = input.size(0);
   const auto options = input.options().dtype(tensor::statistics_type(input.scalar_type()));
@@ -96,6 +97,7 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
 
 Tensor LayerNorm::forward(const Tensor& input, const Tensor& scale, const Tensor& shift) const {
   FOURFOLD_CHECK_EQ(input.size(1) * mesh_->size(Axis::kX), width_);
+  FOURFOLD_CHECK(input.is_contiguous());
   return LayerNormFunction::apply(input, scale, shift, this);
 }
 

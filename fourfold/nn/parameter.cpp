@@ -2,6 +2,7 @@
 #include "fourfold/nn/parameter.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/tensor/mixed_kernels.hpp"
 
@@ -38,6 +39,8 @@ Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& prec
                      std::uint64_t seed)
     : mesh_(&mesh), spec_(std::move(spec)), precision_(precision), layout_(spec_.layout()) {
   const grid::Grid& grid = mesh.grid();
+  FOURFOLD_CHECK(precision.master == tensor::statistics_type(precision.compute), spec_.name,
+                 ": parameters of bf16 are kept in float, others in their own type");
   FOURFOLD_CHECK(spec_.shape.size() == 1 || spec_.shape.size() == 2);
   FOURFOLD_CHECK(spec_.gathered.size() <= 2, "at most two axes are gathered");
   rows_ = grid::shard_size(spec_.shape[0], spec_.kept, grid);

@@ -65,7 +65,7 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     const Batch& batch = kept<Batch>(context);
     const Mesh& mesh = *layer.mesh_;
     Parameter& parameter = *layer.parameter_;
-    const Tensor& gradient = gradients[0];
+    const Tensor gradient = gradients[0].contiguous();
     // Of the whole table: positions that this pass does not have get zero.
     Tensor sum = at::zeros({parameter.rows(), parameter.columns()},
                            parameter.value().options().requires_grad(false));

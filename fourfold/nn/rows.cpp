@@ -11,6 +11,7 @@ using grid::Axis;
 
 void check_batch(const Mesh& mesh, const Batch& batch, Activations activations) {
   const int groups = mesh.size({Axis::kData, Axis::kZ});
+  if (batch.samples < 1) throw ConfigError(concat("a batch of ", batch.samples, " samples"));
   if (batch.samples % groups != 0) {
     throw ConfigError(concat(
         "a batch of ", batch.samples, " samples cannot be split over data=", mesh.size(Axis::kData),

@@ -106,6 +106,7 @@ class LookupFunction : public torch::autograd::Function<LookupFunction> {
 
 Tensor TokenTable::lookup(const Tensor& tokens) const {
   FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
+  tensor::check_tokens(tokens, spec_.vocabulary);
   return LookupFunction::apply(tokens, parameter_->value(), this);
 }
 

@@ -15,7 +15,8 @@ struct TableSpec {
   std::int64_t vocabulary = 0;
   std::int64_t width = 0;
   Activations activations = Activations::kSharded;
-  int uses = 1;  ///< in each forward pass; its gradient is reduced once, after the last of them
+  int uses = 1;  ///< in each forward pass, all of which go back; the gradient is reduced once,
+                 ///< after the last
   double deviation = 0.02;
 };
 

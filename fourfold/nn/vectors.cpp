@@ -68,12 +68,11 @@ void reduce(const Parameters& parameters, const variable_list& gradients) {
     std::vector<comm::InOut> list;
     for (const std::size_t i : bundle.items) {
       const Parameter& parameter = *parameters[i];
-      FOURFOLD_CHECK(gradients[i].defined(), parameter.name(), " was gathered but not used");
       const Tensor& own = sources[i] = parameter.own_part(parameter.pad(gradients[i].contiguous()));
+      const MemoryScope scope(MemoryClass::kGradients);
       if (bundle.comm->size() == 1) {
-        parts[i] = own;
+        parts[i] = own.clone();  // others may hold it, and a parameter's gradient is changed
       } else {
-        const MemoryScope scope(MemoryClass::kGradients);
         parts[i] = at::empty_like(parameter.shard());
         list.push_back({tensor::view(own), tensor::view(parts[i])});
       }

@@ -16,6 +16,16 @@ class [[nodiscard]] Pending {
   Pending(Tensor source, Tensor value, comm::Work work)
       : source_(std::move(source)), value_(std::move(value)), work_(std::move(work)) {}
 
+  Pending(Pending&&) noexcept = default;
+  /// What was here is waited for when `other` goes.
+  Pending& operator=(Pending&& other) noexcept {
+    std::swap(source_, other.source_);
+    std::swap(value_, other.value_);
+    std::swap(work_, other.work_);
+    return *this;
+  }
+  ~Pending() = default;
+
   /// The tensor, when it is there.
   Tensor wait() {
     work_.wait();

@@ -110,23 +110,21 @@ class CountingAllocator final : public c10::Allocator {
   c10::Allocator* inner_;
 };
 
-/// Once a process: libtorch's allocators are global.
-void install() {
-  static const bool kInstalled = [] {
-    static CountingAllocator cpu(c10::GetAllocator(c10::kCPU));
-    static CountingAllocator meta(c10::GetAllocator(c10::kMeta));
-    c10::SetAllocator(c10::kCPU, &cpu, 100);
-    c10::SetAllocator(c10::kMeta, &meta, 100);
-    return true;
-  }();
-  static_cast<void>(kInstalled);
+/// libtorch's allocators are global, and may only be changed while there is one thread: so at the
+/// start of the process, whether a meter follows or not. (Libraries start before the program, so
+/// that libtorch's own are there.)
+bool install() {
+  static CountingAllocator cpu(c10::GetAllocator(c10::kCPU));
+  static CountingAllocator meta(c10::GetAllocator(c10::kMeta));
+  c10::SetAllocator(c10::kCPU, &cpu, 100);
+  c10::SetAllocator(c10::kMeta, &meta, 100);
+  return true;
 }
+[[maybe_unused]] const bool kInstalled = install();
 
 }  // namespace
 
-MemoryMeter::MemoryMeter() : tally_(std::make_shared<MemoryTally>()) {
-  install();
-}
+MemoryMeter::MemoryMeter() : tally_(std::make_shared<MemoryTally>()) {}
 
 MemoryUse MemoryMeter::now() const {
   return tally_->now();

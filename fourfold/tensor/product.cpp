@@ -2,7 +2,6 @@
 #include "fourfold/tensor/product.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/tensor/memory.hpp"
 #include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::tensor {
@@ -28,12 +27,12 @@ void multiply_plainly(Tensor& out, const Tensor& a, const Tensor& b, Into into) 
   }
 }
 
-/// A product of bf16: by way of float where that is faster, and added unrounded to what is wider.
+/// A product of bf16: by way of float where that is faster. Where it is not, the product is rounded
+/// before it is added to what is wider.
 void multiply_bf16(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
   const bool same_type = out.scalar_type() == a.scalar_type();
   const bool native = has_bf16_products();
   if (native && same_type) return multiply_plainly(out, a, b, into);
-  const MemoryScope scope(MemoryClass::kCommunication);
   if (!native && !same_type) {
     return multiply_plainly(out, a.to(at::kFloat), b.to(at::kFloat), into);
   }

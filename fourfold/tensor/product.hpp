@@ -12,7 +12,8 @@ namespace fourfold::tensor {
 enum class Into { kNew, kSum };
 
 /// out = a·b or out += a·b, by the fastest way that this processor has for the type. Transposed and
-/// strided views cost nothing. `out` may be wider than operands of bf16.
+/// strided views cost nothing, but for bf16 by way of float, which copies. `out` may be wider than
+/// operands of bf16.
 void multiply(Tensor& out, const Tensor& a, const Tensor& b, Into into = Into::kNew);
 
 /// The same as a step of the schedule.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <vector>
 
 #include <ATen/Dispatch.h>
 
@@ -77,6 +78,7 @@ void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& bl
   FOURFOLD_CHECK(shard.is_contiguous() && shard.dim() <= 2 && shard.dim() > 0);
   if (shard.is_meta()) return;
   shard.zero_();
+  if (deviation == 0) return;
   const bool matrix = shard.dim() == 2;
   const grid::Range columns = matrix ? block.ranges[1] : grid::Range{0, 1};
   const std::int64_t global_columns = matrix ? global[1] : 1;
@@ -91,6 +93,15 @@ void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& bl
 }
 
 namespace {
+
+template <class T>
+struct Multiply {
+  [[gnu::always_inline]] static inline void run(const T* in, const Wide<T>* mask, T* out,
+                                                std::int64_t n) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) out[i] = narrow<T>(widen(in[i]) * mask[i]);
+  }
+};
 
 /// Four columns share a counter, counted from column 0 whatever part of them is here.
 template <class T>
@@ -137,6 +148,26 @@ void fill_dropout_mask(Tensor& mask, const Window2& window, Key key, double p, d
     for (std::int64_t row = window.rows.begin; row < window.rows.end; ++row) {
       dropout_run(out, row, window.columns.begin, window.columns.size(), key, p, kept);
       out += window.columns.size();
+    }
+  });
+}
+
+void apply_dropout(const Tensor& in, Tensor& out, const Window2& window, Key key, double p) {
+  if (in.is_meta()) return;
+  const std::int64_t columns = window.columns.size();
+  FOURFOLD_CHECK(in.is_contiguous() && out.is_contiguous() && in.dim() == 2);
+  FOURFOLD_CHECK_EQ(in.size(0), window.rows.size());
+  FOURFOLD_CHECK_EQ(in.size(1), columns);
+  dispatch(in, [&]<class T>(T) {
+    std::vector<Wide<T>> mask(static_cast<std::size_t>(columns));
+    const auto* from = elements<const T>(in);
+    auto* to = elements<T>(out);
+    for (std::int64_t row = window.rows.begin; row < window.rows.end; ++row) {
+      dropout_run(mask.data(), row, window.columns.begin, columns, key, p,
+                  static_cast<Wide<T>>(1 / (1 - p)));
+      run_vectorised<Multiply<T>>(from, mask.data(), to, columns);
+      from += columns;
+      to += columns;
     }
   });
 }

@@ -37,6 +37,9 @@ struct Window2 {
 /// p. `mask` has the window's shape, in any floating type.
 void fill_dropout_mask(Tensor& mask, const Window2& window, Key key, double p, double scale);
 
+/// out = in times that mask, which is exact also where the elements are bf16. Contiguous.
+void apply_dropout(const Tensor& in, Tensor& out, const Window2& window, Key key, double p);
+
 /// The same for one row, element by element in memory: `count` columns from `first` on.
 void fill_dropout_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
                       double p, double scale);

@@ -33,9 +33,16 @@ template <class T>
   }
 }
 
-/// The elements of a tensor of that type.
+template <class T>
+inline constexpr at::ScalarType kScalarType = c10::CppTypeToScalarType<T>::value;
+template <>
+inline constexpr at::ScalarType kScalarType<comm::BFloat16> = at::kBFloat16;
+
+/// The elements of a tensor, which must be of that type.
 template <class T>
 T* elements(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.scalar_type() == kScalarType<std::remove_const_t<T>>,
+              "a tensor of another element type: ", tensor.scalar_type());
   return static_cast<T*>(tensor.data_ptr());
 }
 

@@ -89,7 +89,22 @@ struct RowDots {
   }
 };
 
+template <class A>
+struct MultiplyInto {
+  [[gnu::always_inline]] static inline void run(A* out, const A* a, const A* b, std::int64_t n) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] * b[i];
+  }
+};
+
 }  // namespace
+
+void multiply_into(float* out, const float* a, const float* b, std::int64_t n) {
+  run_vectorised<MultiplyInto<float>>(out, a, b, n);
+}
+void multiply_into(double* out, const double* a, const double* b, std::int64_t n) {
+  run_vectorised<MultiplyInto<double>>(out, a, b, n);
+}
 
 void scale_rows(float* rows, std::int64_t count, std::int64_t n, std::int64_t step,
                 const float* factors) {

@@ -38,6 +38,10 @@ void row_dots(const float* a, const float* b, std::int64_t count, std::int64_t n
 void row_dots(const double* a, const double* b, std::int64_t count, std::int64_t n,
               std::int64_t step, double* dots);
 
+/// out = a * b; `out` may be a.
+void multiply_into(float* out, const float* a, const float* b, std::int64_t n);
+void multiply_into(double* out, const double* a, const double* b, std::int64_t n);
+
 /// gradients -> scale * p * (gradient - dots[r]).
 void softmax_gradient(float* gradients, const float* p, const ScoreBlock& block, float scale,
                       const float* dots);

@@ -2,7 +2,7 @@
 #include "fourfold/tensor/vocabulary_kernels.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <limits>
 
 #include "fourfold/base/check.hpp"
@@ -82,6 +82,15 @@ struct Scale {
 
 }  // namespace
 
+void check_tokens(const Tensor& tokens, std::int64_t vocabulary) {
+  if (tokens.is_meta()) return;
+  const auto* ids = elements<const std::int64_t>(tokens);
+  for (std::int64_t i = 0; i < tokens.numel(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocabulary) continue;
+    throw ConfigError(concat("token ", ids[i], " is not in the vocabulary of ", vocabulary));
+  }
+}
+
 void lookup_rows(const Tensor& table, const Tensor& tokens, const grid::Range& here, Tensor& out) {
   if (table.is_meta()) return;
   const std::int64_t width = out.size(2);
@@ -147,13 +156,15 @@ void softmax_loss_gradient(Tensor& exponentials, const Tensor& sums, const Tenso
   dispatch(exponentials, [&]<class T>(T) {
     using A = Wide<T>;
     auto* values = elements<T>(exponentials);
+    const auto* totals = elements<const A>(sums);
+    const std::int64_t rows = exponentials.size(0);
     const std::int64_t n = exponentials.size(1);
-    run_vectorised<Scale<T>>(values, exponentials.size(0), n, elements<const A>(sums),
-                             static_cast<A>(weight));
+    run_vectorised<Scale<T>>(values, rows, n, totals, static_cast<A>(weight));
     for_each_row(targets, here, [&](std::int64_t r, std::int64_t column) {
       if (column < 0) return;
-      T& value = values[r * n + column];
-      value = narrow<T>(widen(value) - static_cast<A>(weight));
+      // From the numbers that are not rounded: of a likely target little is left.
+      const A p = std::exp(totals[rows + r]) / totals[r];
+      values[r * n + column] = narrow<T>(static_cast<A>(weight) * (p - 1));
     });
   });
 }

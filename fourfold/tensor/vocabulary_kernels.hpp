@@ -8,6 +8,9 @@
 
 namespace fourfold::tensor {
 
+/// Throws ConfigError unless all tokens are in the vocabulary.
+void check_tokens(const Tensor& tokens, std::int64_t vocabulary);
+
 /// out[c][t] = columns c of the row of token t, zero if the token is not among `here`; `out` is
 /// chunks × tokens × (width / chunks). Row r of the table belongs to token here.begin + r.
 void lookup_rows(const Tensor& table, const Tensor& tokens, const grid::Range& here, Tensor& out);

@@ -84,24 +84,31 @@ Comparison compare(comm::World& world, const Case& c, const Weights& initial,
                    const Weights& weights, const Tensor& tokens, const Tensor& targets,
                    const ReferenceResult& reference) {
   const tensor::Mesh mesh(world, grid::Grid(c.sizes));
-  const model::Gpt gpt(mesh, c.spec, c.samples);
-  const nn::Batch batch{.samples = c.samples, .context = c.spec.context, .step = 3};
+  const std::int64_t samples = c.samples / c.passes;
+  const model::Gpt gpt(mesh, c.spec, samples);
   Worst worst;
   load_all(worst, mesh, gpt, initial, weights);
-  {
-    const at::NoGradGuard no_graph;
-    const Tensor logits = gpt.logits(own_samples(mesh, tokens), batch, c.training);
-    const grid::Range here =
-        grid::range_along(c.spec.vocabulary, {Axis::kY, Axis::kX}, mesh.grid(), mesh.coord());
-    const Tensor expected = own_samples(mesh, reference.logits).flatten(0, 1);
-    worst.see(relative_error(logits.narrow(1, 0, here.size()),
-                             expected.narrow(1, here.begin, here.size()), reference.logits),
-              "logits");
+  double total = 0;
+  for (std::int64_t pass = 0; pass < c.passes; ++pass) {
+    const nn::Batch batch{
+        .samples = samples, .context = c.spec.context, .first_sample = pass * samples, .step = 3};
+    const auto here = [&](const Tensor& all) {
+      return own_samples(mesh, all.narrow(0, pass * samples, samples));
+    };
+    {
+      const at::NoGradGuard no_graph;
+      const Tensor logits = gpt.logits(here(tokens), batch, c.training);
+      const grid::Range part =
+          grid::range_along(c.spec.vocabulary, {Axis::kY, Axis::kX}, mesh.grid(), mesh.coord());
+      const Tensor expected = here(reference.logits).flatten(0, 1);
+      worst.see(relative_error(logits.narrow(1, 0, part.size()),
+                               expected.narrow(1, part.begin, part.size()), reference.logits),
+                "logits");
+    }
+    const Tensor loss = gpt.loss(here(tokens), here(targets), batch, tokens.numel(), c.training);
+    total += nn::total_loss(mesh, loss).item<double>();
+    loss.backward();
   }
-  const Tensor loss = gpt.loss(own_samples(mesh, tokens), own_samples(mesh, targets), batch,
-                               tokens.numel(), c.training);
-  const double total = nn::total_loss(mesh, loss).item<double>();
-  loss.backward();
   nn::sum_over_data(mesh, gpt.parameters());
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     see_gradient(worst, mesh, *parameter, reference.gradients.at(parameter->name()));

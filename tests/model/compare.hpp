@@ -39,6 +39,7 @@ struct Case {
   model::GptSpec spec;
   std::int64_t samples = 8;
   bool training = true;
+  std::int64_t passes = 1;   ///< that the samples are divided into; gradients add up
   double tolerance = 1e-10;  ///< of logits and gradients
   double loss_tolerance = 1e-10;
 };

@@ -47,6 +47,14 @@ TEST_P(EveryGridOf8, CheckpointedEqualsSerial) {
   }
 }
 
+TEST_P(EveryGridOf8, PassesAddUp) {
+  for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
+    Case c{.sizes = GetParam(), .spec = small_spec(), .samples = 16, .passes = 2};
+    c.spec.activations = activations;
+    run_case(c);
+  }
+}
+
 std::string name_of(const testing::TestParamInfo<grid::Sizes>& info) {
   const grid::Sizes& s = info.param;
   return concat("x", s.x, "y", s.y, "z", s.z, "data", s.data);
