@@ -1,17 +1,22 @@
-// The time of each layer on one core against libtorch's own operations on the same shapes, forward
-// and backward together. Prints ratios; the two take turns, and the best of all turns counts.
+// The time of each layer on one core against libtorch's own operations on the same shapes
+// (attention: the plain composition of products, mask and softmax), forward and backward together,
+// from no gradients. Prints ratios; the two take turns, and the best of all turns counts.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
-#include <map>
+#include <memory>
 #include <string>
+#include <unistd.h>
+#include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "fourfold/base/units.hpp"
 #include "fourfold/comm/self/self.hpp"
-#include "fourfold/launch/environment.hpp"
 #include "fourfold/model/gpt.hpp"
 #include "fourfold/nn/attention.hpp"
 #include "fourfold/nn/elementwise.hpp"
@@ -31,11 +36,19 @@ struct Contest {
   std::function<Tensor()> input;
   std::function<Tensor(const Tensor&)> ours;
   std::function<Tensor(const Tensor&)> plain;
+  nn::Parameters parameters = {};   ///< of ours
+  std::vector<Tensor> leaves = {};  ///< of libtorch's, or of both
+
+  void clear_gradients() const {
+    for (const nn::ParameterPtr& parameter : parameters) parameter->gradient() = Tensor();
+    for (const Tensor& one : leaves) one.mutable_grad() = Tensor();
+  }
 };
 
 double run_once(const Contest& contest, const std::function<Tensor(const Tensor&)>& layer,
                 const Tensor& gradient) {
-  Tensor input = contest.input();
+  const Tensor input = contest.input();
+  contest.clear_gradients();
   const Seconds start = now();
   const Tensor output = layer(input);
   output.backward(gradient);
@@ -69,7 +82,9 @@ Contest linear(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t in, std
             return leaf({rows, in});
           },
           [=](const Tensor& x) { return layer->forward(x, bias); },
-          [=](const Tensor& x) { return at::linear(x, weight, bias); }};
+          [=](const Tensor& x) { return at::linear(x, weight, bias); },
+          {layer->weight()},
+          {weight, bias}};
 }
 
 Contest norm(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t width) {
@@ -82,16 +97,17 @@ Contest norm(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t width) {
             return leaf({rows, width});
           },
           [=](const Tensor& x) { return layer->forward(x, scale, shift); },
-          [=](const Tensor& x) { return at::layer_norm(x, {width}, scale, shift, 1e-5); }};
+          [=](const Tensor& x) { return at::layer_norm(x, {width}, scale, shift, 1e-5); },
+          {},
+          {scale, shift}};
 }
 
 Tensor plain_attention(const Tensor& qkv, std::int64_t samples, std::int64_t context,
-                       std::int64_t heads, std::int64_t size) {
+                       std::int64_t heads, std::int64_t size, const Tensor& above) {
   const Tensor parts = qkv.view({samples, context, heads, 3, size});
   const auto part = [&](int i) { return parts.select(3, i).transpose(1, 2); };
   const Tensor scores =
       at::matmul(part(0), part(1).transpose(2, 3)) * (1 / std::sqrt(static_cast<double>(size)));
-  const Tensor above = at::ones({context, context}, at::kBool).triu(1);
   const Tensor p = scores.masked_fill(above, -INFINITY).softmax(-1);
   return at::matmul(p, part(2)).transpose(1, 2).reshape({samples * context, heads * size});
 }
@@ -104,12 +120,14 @@ Contest attention(const tensor::Mesh& mesh, std::int64_t samples, std::int64_t c
   shape.heads = shape.all_heads = heads;
   shape.head_size = size;
   const tensor::Mesh* m = &mesh;
-  return {concat("attention ", samples, " samples, context ", context, ", ", heads, " heads"),
-          [=] {
-            return leaf({samples * context, 3 * heads * size});
-          },
-          [=](const Tensor& x) { return nn::causal_attention(*m, x, shape); },
-          [=](const Tensor& x) { return plain_attention(x, samples, context, heads, size); }};
+  const Tensor above = at::ones({context, context}, at::kBool).triu(1);
+  return {
+      concat("attention ", samples, " samples, context ", context, ", ", heads, " heads"),
+      [=] {
+        return leaf({samples * context, 3 * heads * size});
+      },
+      [=](const Tensor& x) { return nn::causal_attention(*m, x, shape); },
+      [=](const Tensor& x) { return plain_attention(x, samples, context, heads, size, above); }};
 }
 
 Contest gelu(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t width) {
@@ -162,7 +180,9 @@ Contest embedding(const tensor::Mesh& mesh, std::int64_t samples, std::int64_t c
           [=](const Tensor& x) { return positions->add_to(table->lookup(x), batch); },
           [=](const Tensor& x) {
             return (at::embedding(plain_table, x) + plain_positions).flatten(0, 1);
-          }};
+          },
+          {table->parameter(), positions->parameter()},
+          {plain_table, plain_positions}};
 }
 
 Contest head(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t vocabulary,
@@ -181,7 +201,9 @@ Contest head(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t vocabular
       [=](const Tensor& x) {
         return nn::cross_entropy(*m, *table, table->logits(x), targets, rows);
       },
-      [=](const Tensor& x) { return at::cross_entropy_loss(at::linear(x, plain_table), targets); }};
+      [=](const Tensor& x) { return at::cross_entropy_loss(at::linear(x, plain_table), targets); },
+      {table->parameter()},
+      {plain_table}};
 }
 
 /// What attention holds at its peak, beside its input and its gradient.
@@ -204,7 +226,12 @@ void report_memory(const tensor::Mesh& mesh) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  launch::ensure_thread_variables(argv);
+  // BLAS reads its number of threads when it is loaded.
+  if (setenv("OPENBLAS_NUM_THREADS", "1", 0) == 0 && std::getenv("OMP_NUM_THREADS") == nullptr) {
+    setenv("OMP_NUM_THREADS", "1", 1);
+    execv("/proc/self/exe", argv);
+  }
+  at::set_num_threads(1);
   const std::string only = argc > 1 ? argv[1] : "";
   comm::World world = comm::self::open();
   const tensor::Mesh mesh(world, grid::Grid());

@@ -63,9 +63,16 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& scale,
                         const Tensor& shift, const LayerNorm* layer) {
     remember(context, *layer);
-    const Tensor stats = layer->merged_statistics(input);
     Tensor out = at::empty_like(input);
-    tensor::norm_apply(input, stats[0], stats[1], scale, shift, out);
+    Tensor stats;
+    if (layer->mesh_->size(Axis::kX) == 1) {
+      const auto type = tensor::statistics_type(input.scalar_type());
+      stats = at::empty({2, input.size(0)}, input.options().dtype(type));
+      tensor::norm_whole(input, scale, shift, layer->epsilon_, stats, out);
+    } else {
+      stats = layer->merged_statistics(input);
+      tensor::norm_apply(input, stats[0], stats[1], scale, shift, out);
+    }
     layer->mesh_->compute("norm", 4.0 * static_cast<double>(input.numel()),
                           2 * static_cast<std::int64_t>(input.nbytes()));
     context->save_for_backward({input, stats, scale});
@@ -79,15 +86,21 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
     const Tensor& stats = saved[1];
     const Tensor& scale = saved[2];
     const Tensor gradient = gradients[0].contiguous();
-    Tensor sums = at::empty_like(stats);
     Tensor dscale = at::zeros_like(scale);
     Tensor dshift = at::zeros_like(scale);
+    Tensor result = at::empty_like(input);
+    if (layer.mesh_->size(Axis::kX) == 1) {
+      tensor::norm_backward_whole(gradient, input, stats, scale, dscale, dshift, result);
+      layer.mesh_->compute("norm dI", 16.0 * static_cast<double>(input.numel()),
+                           3 * static_cast<std::int64_t>(input.nbytes()));
+      return {result, dscale, dshift, Tensor()};
+    }
+    Tensor sums = at::empty_like(stats);
     tensor::norm_backward_sums(gradient, input, stats[0], stats[1], scale, sums, dscale, dshift);
     const double elements = static_cast<double>(input.numel());
     const auto bytes = static_cast<std::int64_t>(input.nbytes());
     layer.mesh_->compute("norm sums", 9.0 * elements, 2 * bytes);
     sums = tensor::all_reduce(layer.mesh_->comm(Axis::kX), sums).wait();
-    Tensor result = at::empty_like(input);
     tensor::norm_backward_apply(gradient, input, stats[0], stats[1], scale, sums, layer.width_,
                                 result);
     layer.mesh_->compute("norm dI", 7.0 * elements, 3 * bytes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/tensor/norm_kernels.hpp"
 
+#include <cmath>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/simd.hpp"
 
@@ -98,6 +100,37 @@ struct BackwardApply {
   }
 };
 
+template <class T>
+struct Whole {
+  using A = Wide<T>;
+  [[gnu::always_inline]] static inline void run(const T* x, const A* scale, const A* shift,
+                                                A epsilon, A* stats, T* y, std::int64_t rows,
+                                                std::int64_t n) {
+    for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+      A* rstd = stats + rows + r;
+      Statistics<T>::run(x, stats + r, rstd, 1, n);
+      *rstd = 1 / std::sqrt(*rstd / static_cast<A>(n) + epsilon);
+      Apply<T>::run(x, stats + r, rstd, scale, shift, y, 1, n);
+    }
+  }
+};
+
+template <class T>
+struct BackwardWhole {
+  using A = Wide<T>;
+  [[gnu::always_inline]] static inline void run(const T* dy, const T* x, const A* stats,
+                                                const A* scale, A* dscale, A* dshift, T* dx,
+                                                std::int64_t rows, std::int64_t n) {
+    for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
+      const A* mean = stats + r;
+      const A* rstd = stats + rows + r;
+      A sums[2];
+      BackwardSums<T>::run(dy, x, mean, rstd, scale, sums, dscale, dshift, 1, n);
+      BackwardApply<T>::run(dy, x, mean, rstd, scale, sums, static_cast<A>(n), dx, 1, n);
+    }
+  }
+};
+
 }  // namespace
 
 void norm_statistics(const Tensor& x, Tensor& stats) {
@@ -140,6 +173,29 @@ void norm_backward_apply(const Tensor& dy, const Tensor& x, const Tensor& mean, 
                                      elements<const A>(mean), elements<const A>(rstd),
                                      elements<const A>(scale), elements<const A>(sums),
                                      static_cast<A>(width), elements<T>(dx), x.size(0), x.size(1));
+  });
+}
+
+void norm_whole(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
+                Tensor& stats, Tensor& y) {
+  if (x.is_meta()) return;
+  dispatch(x, [&]<class T>(T) {
+    using A = Wide<T>;
+    run_vectorised<Whole<T>>(elements<const T>(x), elements<const A>(scale),
+                             elements<const A>(shift), static_cast<A>(epsilon), elements<A>(stats),
+                             elements<T>(y), x.size(0), x.size(1));
+  });
+}
+
+void norm_backward_whole(const Tensor& dy, const Tensor& x, const Tensor& stats,
+                         const Tensor& scale, Tensor& dscale, Tensor& dshift, Tensor& dx) {
+  if (x.is_meta()) return;
+  dispatch(x, [&]<class T>(T) {
+    using A = Wide<T>;
+    run_vectorised<BackwardWhole<T>>(elements<const T>(dy), elements<const T>(x),
+                                     elements<const A>(stats), elements<const A>(scale),
+                                     elements<A>(dscale), elements<A>(dshift), elements<T>(dx),
+                                     x.size(0), x.size(1));
   });
 }
 

@@ -23,4 +23,13 @@ void norm_backward_sums(const Tensor& dy, const Tensor& x, const Tensor& mean, c
 void norm_backward_apply(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                          const Tensor& scale, const Tensor& sums, std::int64_t width, Tensor& dx);
 
+/// All of the forward for rows that are whole here, while each is in the cache: stats = [mean,
+/// rstd].
+void norm_whole(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
+                Tensor& stats, Tensor& y);
+
+/// And of the backward.
+void norm_backward_whole(const Tensor& dy, const Tensor& x, const Tensor& stats,
+                         const Tensor& scale, Tensor& dscale, Tensor& dshift, Tensor& dx);
+
 }  // namespace fourfold::tensor
