@@ -40,7 +40,7 @@ struct Contest {
   std::vector<Tensor> leaves = {};  ///< of libtorch's, or of both
 
   void clear_gradients() const {
-    for (const nn::ParameterPtr& parameter : parameters) parameter->gradient() = Tensor();
+    for (const nn::ParameterPtr& parameter : parameters) parameter->forget_gradient();
     for (const Tensor& one : leaves) one.mutable_grad() = Tensor();
   }
 };

@@ -150,21 +150,18 @@ Pending Linear::weight_gradient(const Tensor& gradient, const Tensor& input) con
       }
     }
   };
-  // Without a reduction to come, the product is added where it belongs, in the parameter's type.
-  const bool reduced = weight_->gradient_comm().size() > 1;
-  Tensor& sum = weight_->gradient();
-  if (!reduced && sum.defined()) {
-    fill(sum, Into::kSum);
+  // Without a reduction to come, the product is made where it belongs, in the parameter's type.
+  if (weight_->gradient_comm().size() == 1) {
+    Parameter::Slot slot = weight_->gradient_slot();
+    fill(slot.tensor, slot.into);
     return {};
   }
-  const MemoryScope scope(reduced ? MemoryClass::kCommunication : MemoryClass::kGradients);
-  const auto type = reduced ? input.scalar_type() : weight_->value().scalar_type();
-  Tensor all = at::empty({weight_->padded_rows(), weight_->columns()}, input.options().dtype(type));
+  const MemoryScope scope(MemoryClass::kCommunication);
+  Tensor all = at::empty({weight_->padded_rows(), weight_->columns()}, input.options());
   const std::int64_t padding = weight_->padded_rows() - weight_->rows();
   if (padding > 0) all.narrow(0, weight_->rows(), padding).zero_();
   Tensor real = all.narrow(0, 0, weight_->rows());
   fill(real, Into::kNew);
-  const MemoryScope result(MemoryClass::kGradients);
   return tensor::reduce_scatter(weight_->gradient_comm(), all);
 }
 

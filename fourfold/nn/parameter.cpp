@@ -46,30 +46,54 @@ Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& prec
   rows_ = grid::shard_size(spec_.shape[0], spec_.kept, grid);
   if (spec_.shape.size() == 2) columns_ = grid::shard_size(spec_.shape[1], spec_.columns, grid);
   const MemoryScope scope(MemoryClass::kParameters);
-  value_ = at::empty(layout_.shard_shape(spec_.shape, grid),
-                     at::TensorOptions(precision.master).device(mesh.device()));
+  Tensor initial = at::empty(layout_.shard_shape(spec_.shape, grid),
+                             at::TensorOptions(precision.master).device(mesh.device()));
   const grid::Block block = layout_.block(spec_.shape, grid, mesh.coord());
-  tensor::fill_normal(value_, spec_.shape, block, tensor::key_of(seed, spec_.name),
+  tensor::fill_normal(initial, spec_.shape, block, tensor::key_of(seed, spec_.name),
                       spec_.deviation);
   if (spec_.mean != 0 && !mesh.dry()) {
-    Tensor real = value_;
+    Tensor real = initial;
     for (std::size_t d = 0; d < block.ranges.size(); ++d) {
       real = real.narrow(static_cast<std::int64_t>(d), 0, block.ranges[d].size());
     }
     real.add_(spec_.mean);
   }
-  value_.set_requires_grad(true);
-  refresh();
+  if (precision.compute != precision.master) master_ = initial;
+  value_ = initial.to(precision.compute).set_requires_grad(true);
 }
 
-void Parameter::refresh() {
-  const at::NoGradGuard no_graph;
-  if (precision_.compute == precision_.master) {
-    shard_ = value_.detach();
-  } else {
-    const MemoryScope scope(MemoryClass::kParameters);
-    shard_ = value_.detach().to(precision_.compute);
+void Parameter::assign(const Tensor& values) {
+  FOURFOLD_CHECK(values.sizes() == value_.sizes(), spec_.name, ": values of another shape");
+  FOURFOLD_CHECK(!released_, spec_.name, ": its values are kept elsewhere");
+  value_.detach().copy_(values);
+  if (master_.defined()) master_.copy_(values);
+}
+
+void Parameter::move_to(const Tensor& home) {
+  FOURFOLD_CHECK(home.sizes() == value_.sizes() && home.scalar_type() == value_.scalar_type());
+  home.copy_(value_.detach());
+  value_ = home.detach().set_requires_grad(true);
+}
+
+void Parameter::release_master() {
+  released_ = true;
+  master_ = Tensor();
+}
+
+void Parameter::move_gradient_to(const Tensor& home) {
+  FOURFOLD_CHECK(home.sizes() == value_.sizes() && home.scalar_type() == precision_.master);
+  if (has_gradient_) home.copy_(gradient_);
+  gradient_ = home;
+}
+
+Parameter::Slot Parameter::gradient_slot() {
+  if (!gradient_.defined()) {
+    const MemoryScope scope(MemoryClass::kGradients);
+    gradient_ = at::empty(value_.sizes(), value_.options().dtype(precision_.master));
   }
+  const tensor::Into into = has_gradient_ ? tensor::Into::kSum : tensor::Into::kNew;
+  has_gradient_ = true;
+  return {gradient_, into};
 }
 
 std::int64_t Parameter::outer_blocks() const {
@@ -77,7 +101,7 @@ std::int64_t Parameter::outer_blocks() const {
 }
 
 std::int64_t Parameter::padded_rows() const {
-  return shard_.size(0) * mesh_->size(spec_.gathered);
+  return value_.size(0) * mesh_->size(spec_.gathered);
 }
 
 const comm::Communicator& Parameter::weight_comm() const {
@@ -89,7 +113,7 @@ const comm::Communicator& Parameter::gradient_comm() const {
 }
 
 Pending Parameter::gather() const {
-  return tensor::all_gather(weight_comm(), shard_);
+  return tensor::all_gather(weight_comm(), value_.detach());
 }
 
 Tensor Parameter::trim(const Tensor& gathered) const {
@@ -132,25 +156,12 @@ Tensor Parameter::own_part(const Tensor& padded) const {
 
 void Parameter::accumulate(const Tensor& part) {
   FOURFOLD_CHECK(part.sizes() == value_.sizes(), spec_.name, ": a gradient of another shape");
-  if (gradient_.defined()) {
-    tensor::add_to(gradient_, part);
-    return;
+  const Slot slot = gradient_slot();
+  if (slot.into == tensor::Into::kSum) {
+    tensor::add_to(slot.tensor, part);
+  } else if (!part.is_same(slot.tensor)) {
+    slot.tensor.copy_(part);
   }
-  const MemoryScope scope(MemoryClass::kGradients);
-  // A narrowed part would keep the whole alive.
-  const bool own = part.scalar_type() == precision_.master && part.is_contiguous() &&
-                   part.storage().nbytes() == part.nbytes();
-  gradient_ = own ? part : part.to(precision_.master, false, true).contiguous();
-}
-
-void sum_over_data(const Mesh& mesh, const Parameters& parameters) {
-  const comm::Communicator& comm = mesh.comm(Axis::kData, Purpose::kGradients);
-  if (comm.size() == 1) return;
-  std::vector<comm::View> list;
-  for (const ParameterPtr& parameter : parameters) {
-    if (parameter->gradient().defined()) list.push_back(tensor::view(parameter->gradient()));
-  }
-  if (!list.empty()) comm.all_reduce(std::move(list)).wait();
 }
 
 }  // namespace fourfold::nn

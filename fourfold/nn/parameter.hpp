@@ -10,6 +10,7 @@
 #include "fourfold/grid/layout.hpp"
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/mesh.hpp"
+#include "fourfold/tensor/product.hpp"
 #include "fourfold/tensor/random.hpp"
 #include "fourfold/tensor/torch.hpp"
 
@@ -53,15 +54,32 @@ class Parameter {
   const std::string& name() const { return spec_.name; }
   const grid::Layout& layout() const { return layout_; }
 
-  /// This rank's shard, with padding, in the master type. An autograd leaf.
-  Tensor& value() { return value_; }
-  /// In the type of computation: the same tensor, unless the types differ. Call `refresh` when the
-  /// value has changed.
-  const Tensor& shard() const { return shard_; }
-  void refresh();
+  /// This rank's shard, with padding, in the type of computation. An autograd leaf.
+  const Tensor& value() const { return value_; }
+  /// The same in the master type: the same tensor, unless the types differ. Undefined after
+  /// `release_master`.
+  const Tensor& master() const { return master_.defined() || released_ ? master_ : value_; }
+  /// Replaces the shard, its padding too, by `values` of its shape.
+  void assign(const Tensor& values);
 
-  /// The gradient of the shard, in the master type. Undefined before the first backward pass.
-  Tensor& gradient() { return gradient_; }
+  /// The value lives in `home` from now on, a tensor of its shape and type, and is copied there.
+  void move_to(const Tensor& home);
+  /// Somebody else keeps the values in the master type from now on.
+  void release_master();
+
+  /// The gradient of the shard, in the master type. Undefined before a backward pass has made one.
+  Tensor gradient() const { return has_gradient_ ? gradient_ : Tensor(); }
+  /// The next gradient replaces this one.
+  void forget_gradient() { has_gradient_ = false; }
+  /// The gradient lives in `home` from now on, a tensor of its shape and type.
+  void move_gradient_to(const Tensor& home);
+
+  /// Where the next part of the gradient goes, and whether it is added to what is there.
+  struct Slot {
+    Tensor tensor;
+    tensor::Into into;
+  };
+  Slot gradient_slot();
 
   /// Rows at the parameter's use.
   std::int64_t rows() const { return rows_; }
@@ -71,6 +89,10 @@ class Parameter {
   /// Brings the rows together. `trim` takes what it gives and leaves out the padding.
   tensor::Pending gather() const;
   Tensor trim(const Tensor& gathered) const;
+
+  /// Elements of the shard, with padding.
+  std::int64_t size() const { return value_.numel(); }
+  const Precision& precision() const { return precision_; }
 
   /// The shape of what `pad` gives and the reduction of the gradient takes.
   std::int64_t padded_rows() const;
@@ -84,7 +106,7 @@ class Parameter {
   const comm::Communicator& gradient_comm() const;
   const comm::Communicator& weight_comm() const;
 
-  /// Adds to the gradient. Takes the tensor if there is none yet and the type is right.
+  /// Adds to the gradient.
   void accumulate(const Tensor& part);
 
   const Mesh& mesh() const { return *mesh_; }
@@ -99,14 +121,13 @@ class Parameter {
   std::int64_t rows_ = 0;
   std::int64_t columns_ = 1;
   Tensor value_;
-  Tensor shard_;
-  Tensor gradient_;
+  Tensor master_;  // where its type differs
+  bool released_ = false;
+  Tensor gradient_;  // memory for it
+  bool has_gradient_ = false;
 };
 
 using ParameterPtr = std::shared_ptr<Parameter>;
 using Parameters = std::vector<ParameterPtr>;
-
-/// Sums the gradients over the ranks that have other samples, in one operation.
-void sum_over_data(const Mesh& mesh, const Parameters& parameters);
 
 }  // namespace fourfold::nn

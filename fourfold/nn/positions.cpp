@@ -68,7 +68,7 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     const Tensor gradient = gradients[0].contiguous();
     // Of the whole table: positions that this pass does not have get zero.
     Tensor sum = at::zeros({parameter.rows(), parameter.columns()},
-                           parameter.value().options().requires_grad(false));
+                           gradient.options().dtype(parameter.precision().master));
     for_each_stretch(hidden_rows(mesh, batch, layer.activations_), batch.context,
                      [&](std::int64_t row, std::int64_t position, std::int64_t count) {
                        tensor::add_to(sum.narrow(0, position, count),
@@ -77,7 +77,7 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     mesh.compute("positions dE", static_cast<double>(gradient.numel()),
                  static_cast<std::int64_t>(gradient.nbytes()));
     const Tensor own = parameter.own_part(parameter.pad(sum));
-    const tensor::MemoryScope scope(tensor::MemoryClass::kGradients);
+    const tensor::MemoryScope scope(tensor::MemoryClass::kCommunication);
     parameter.accumulate(tensor::reduce_scatter(parameter.gradient_comm(), own).wait());
     return {gradient, Tensor(), Tensor(), Tensor()};
   }

@@ -51,23 +51,21 @@ Tensor TokenTable::collect(const Tensor& hidden) const {
 
 // --- gradient
 
-/// Where uses add their gradients: the parameter's own if nothing is to be reduced.
-Tensor& TokenTable::gradient_sum() const {
-  const bool direct = parameter_->gradient_comm().size() == 1;
-  Tensor& sum = direct ? parameter_->gradient() : pending_;
-  if (!sum.defined()) {
-    const MemoryScope scope(direct ? MemoryClass::kGradients : MemoryClass::kCommunication);
-    const auto options = parameter_->value().options().requires_grad(false);
-    sum = at::zeros({parameter_->padded_rows(), spec_.width}, options);
-  }
-  return sum;
+/// Where a use adds its gradient: to the parameter's own if nothing is to be reduced.
+Parameter::Slot TokenTable::gradient_slot() const {
+  if (parameter_->gradient_comm().size() == 1) return parameter_->gradient_slot();
+  if (pending_.defined()) return {pending_, Into::kSum};
+  const MemoryScope scope(MemoryClass::kCommunication);
+  pending_ = at::empty({parameter_->padded_rows(), spec_.width},
+                       parameter_->value().options().dtype(parameter_->precision().master));
+  return {pending_, Into::kNew};
 }
 
 void TokenTable::end_use() const {
   if (++uses_seen_ < spec_.uses) return;
   uses_seen_ = 0;
   if (!pending_.defined()) return;
-  const MemoryScope scope(MemoryClass::kGradients);
+  const MemoryScope scope(MemoryClass::kCommunication);
   parameter_->accumulate(tensor::reduce_scatter(parameter_->gradient_comm(), pending_).wait());
   pending_ = Tensor();
 }
@@ -95,8 +93,10 @@ class LookupFunction : public torch::autograd::Function<LookupFunction> {
     const TokenTable& table = remembered<TokenTable>(context);
     const Tensor tokens = context->get_saved_variables()[0];
     const Tensor chunks = table.collect(gradients[0].contiguous());
+    Parameter::Slot slot = table.gradient_slot();
+    if (slot.into == Into::kNew) slot.tensor.zero_();
     tensor::add_to_rows(chunks.view({table.chunks_, tokens.numel(), -1}), tokens, table.here_,
-                        table.gradient_sum());
+                        slot.tensor);
     table.mesh_->compute("lookup dE", static_cast<double>(chunks.numel()),
                          2 * static_cast<std::int64_t>(chunks.nbytes()));
     table.end_use();
@@ -153,14 +153,18 @@ class LogitsFunction : public torch::autograd::Function<LogitsFunction> {
     tensor::Pending gathered = t.parameter_->gather();
     const Tensor hidden = t.collect(context->get_saved_variables()[0]);
     const Tensor table = t.parameter_->trim(gathered.wait());
-    Tensor sum = t.gradient_sum().narrow(0, 0, table.size(0));
+    const Parameter::Slot slot = t.gradient_slot();
+    if (slot.into == Into::kNew) {
+      slot.tensor.narrow(0, table.size(0), slot.tensor.size(0) - table.size(0)).zero_();
+    }
+    const Tensor sum = slot.tensor.narrow(0, 0, table.size(0));
     Tensor result = at::empty_like(hidden);
     for (std::int64_t i = 0; i < t.chunks_; ++i) {
       Tensor rows = chunk_of(result, i, t.chunks_);
       tensor::product(*t.mesh_, "logits dI", rows, gradient, columns_of(table, i, t.chunks_));
       Tensor columns = columns_of(sum, i, t.chunks_);
       tensor::product(*t.mesh_, "logits dE", columns, gradient.t(), chunk_of(hidden, i, t.chunks_),
-                      Into::kSum);
+                      slot.into);
     }
     t.end_use();
     return {t.spread(result), Tensor(), Tensor()};

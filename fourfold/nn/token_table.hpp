@@ -48,7 +48,7 @@ class TokenTable {
   Tensor collect(const Tensor& hidden) const;  // a hidden state -> its chunks
   Tensor run_lookup(const Tensor& tokens) const;
   Tensor run_logits(const Tensor& hidden) const;
-  Tensor& gradient_sum() const;
+  Parameter::Slot gradient_slot() const;
   void end_use() const;
 
   const Mesh* mesh_;

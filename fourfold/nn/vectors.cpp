@@ -42,7 +42,7 @@ std::vector<Tensor> gather(const Parameters& parameters) {
   for (const Bundle& bundle : bundle(parameters, comm_of)) {
     std::vector<comm::InOut> list;
     for (const std::size_t i : bundle.items) {
-      const Tensor& shard = parameters[i]->shard();
+      const Tensor shard = parameters[i]->value().detach();
       if (bundle.comm->size() == 1) {
         all[i] = shard;
       } else {
@@ -69,11 +69,11 @@ void reduce(const Parameters& parameters, const variable_list& gradients) {
     for (const std::size_t i : bundle.items) {
       const Parameter& parameter = *parameters[i];
       const Tensor& own = sources[i] = parameter.own_part(parameter.pad(gradients[i].contiguous()));
-      const MemoryScope scope(MemoryClass::kGradients);
       if (bundle.comm->size() == 1) {
-        parts[i] = own.clone();  // others may hold it, and a parameter's gradient is changed
+        parts[i] = own;
       } else {
-        parts[i] = at::empty_like(parameter.shard());
+        const MemoryScope scope(MemoryClass::kCommunication);
+        parts[i] = at::empty_like(parameter.value());
         list.push_back({tensor::view(own), tensor::view(parts[i])});
       }
     }

@@ -36,10 +36,11 @@ struct Factors {
   A root;  // the correction of the deviation
 };
 
-template <class A>
+/// The new value, which also goes to `copy` where that is another type.
+template <class A, class Copy>
 struct Update {
   [[gnu::always_inline]] static inline void run(A* value, const A* gradient, A* mean, A* square,
-                                                std::int64_t n, Factors<A> f) {
+                                                Copy* copy, std::int64_t n, Factors<A> f) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) {
       const A g = gradient[i] * f.scale;
@@ -48,6 +49,7 @@ struct Update {
       mean[i] = m;
       square[i] = v;
       value[i] = f.keep * value[i] - f.rate * m / (std::sqrt(v) * f.root + f.epsilon);
+      if constexpr (!std::is_same_v<A, Copy>) copy[i] = tensor::narrow<Copy>(value[i]);
     }
   }
 };
@@ -73,16 +75,24 @@ void by_type(const at::Tensor& tensor, const Body& body) {
 
 }  // namespace
 
-void adamw(at::Tensor& value, const at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
-           const AdamStep& step) {
+void adamw(const at::Tensor& value, const at::Tensor& gradient, const at::Tensor& mean,
+           const at::Tensor& square, const at::Tensor& copy, const AdamStep& step) {
   FOURFOLD_CHECK(value.is_contiguous() && gradient.is_contiguous() && mean.is_contiguous() &&
-                 square.is_contiguous());
-  FOURFOLD_CHECK(value.numel() == gradient.numel() && value.numel() == mean.numel() &&
-                 value.numel() == square.numel());
+                 square.is_contiguous() && copy.is_contiguous());
+  FOURFOLD_CHECK(value.numel() == copy.numel() && value.numel() == gradient.numel() &&
+                 value.numel() == mean.numel() && value.numel() == square.numel());
   if (value.is_meta()) return;
   by_type(value, [&]<class A>(A) {
-    run_vectorised<Update<A>>(elements<A>(value), elements<const A>(gradient), elements<A>(mean),
-                              elements<A>(square), value.numel(), Factors<A>(step));
+    const auto run = [&]<class Copy>(Copy* to) {
+      run_vectorised<Update<A, Copy>>(elements<A>(value), elements<const A>(gradient),
+                                      elements<A>(mean), elements<A>(square), to, value.numel(),
+                                      Factors<A>(step));
+    };
+    if constexpr (std::is_same_v<A, float>) {
+      if (copy.scalar_type() == at::kBFloat16) return run(elements<comm::BFloat16>(copy));
+    }
+    FOURFOLD_CHECK(copy.is_same(value), "a copy is of another type");
+    run(elements<A>(value));
   });
 }
 

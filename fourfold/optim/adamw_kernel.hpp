@@ -17,9 +17,10 @@ struct AdamStep {
   std::int64_t step = 1;      ///< from 1, for the correction of the first steps
 };
 
-/// value, gradient, mean and square are contiguous tensors of one type, float or double.
-void adamw(at::Tensor& value, const at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
-           const AdamStep& step);
+/// value, gradient, mean and square are contiguous tensors of one type, float or double. The new
+/// value is written to `copy` as well, a tensor of bf16; or that is `value` itself.
+void adamw(const at::Tensor& value, const at::Tensor& gradient, const at::Tensor& mean,
+           const at::Tensor& square, const at::Tensor& copy, const AdamStep& step);
 
 /// The sum of squares, in double.
 double sum_of_squares(const at::Tensor& values);

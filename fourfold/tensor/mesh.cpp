@@ -29,14 +29,21 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
   return kGroups;
 }
 
-}  // namespace
-
-Mesh::Mesh(comm::World& world, const grid::Grid& grid)
-    : world_(&world), grid_(grid), dry_(!world.executes()) {
+const grid::Grid& checked(const grid::Grid& grid, const comm::World& world) {
   if (grid.ranks() != world.size()) {
     throw ConfigError(
         concat("the grid ", grid, " needs ", grid.ranks(), " ranks, and there are ", world.size()));
   }
+  return grid;
+}
+
+}  // namespace
+
+Mesh::Mesh(comm::World& world, const grid::Grid& grid)
+    : world_(&world),
+      grid_(checked(grid, world)),
+      dry_(!world.executes()),
+      everyone_(world.communicator(grid.everyone(world.rank()))) {
   coord_ = grid.coord_of(world.rank());
   for (const auto& [axes, purpose] : groups()) {
     entries_.push_back({axes, purpose, world.communicator(grid.group(axes, world.rank()))});

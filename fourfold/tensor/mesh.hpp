@@ -37,6 +37,9 @@ class Mesh {
   const comm::Communicator& comm(const grid::Axes& axes,
                                  Purpose purpose = Purpose::kActivations) const;
 
+  /// All ranks.
+  const comm::Communicator& everyone() const { return everyone_; }
+
   /// Whether nothing is computed: tensors have no memory.
   bool dry() const { return dry_; }
   c10::Device device() const { return dry_ ? c10::kMeta : c10::kCPU; }
@@ -60,6 +63,7 @@ class Mesh {
   grid::Coord coord_;
   bool dry_;
   std::vector<Entry> entries_;
+  comm::Communicator everyone_;
   schedule::Schedule* recorder_ = nullptr;
 };
 

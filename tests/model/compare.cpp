@@ -26,8 +26,9 @@ Tensor real_part(const Tensor& shard, const grid::Block& block) {
 
 void load(const tensor::Mesh& mesh, nn::Parameter& parameter, const Tensor& whole) {
   const grid::Block block = block_here(mesh, parameter);
-  real_part(parameter.value(), block).copy_(block_of(whole, block));
-  parameter.refresh();
+  const Tensor shard = at::zeros_like(parameter.master());
+  real_part(shard, block).copy_(block_of(whole, block));
+  parameter.assign(shard);
 }
 
 namespace {
@@ -40,6 +41,13 @@ void see_padding(Worst& worst, const Tensor& shard, const grid::Block& block,
 }
 
 }  // namespace
+
+void sum_over_data(const tensor::Mesh& mesh, const nn::Parameters& parameters) {
+  const comm::Communicator& comm = mesh.comm(Axis::kData, tensor::Purpose::kGradients);
+  for (const nn::ParameterPtr& parameter : parameters) {
+    if (comm.size() > 1) comm.all_reduce(tensor::view(parameter->gradient())).wait();
+  }
+}
 
 void see_gradient(Worst& worst, const tensor::Mesh& mesh, nn::Parameter& parameter,
                   const Tensor& whole) {
@@ -67,7 +75,7 @@ void load_all(Worst& worst, const tensor::Mesh& mesh, const model::Gpt& gpt, con
               const Weights& weights) {
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     const grid::Block block = block_here(mesh, *parameter);
-    const bool same = at::equal(real_part(parameter->value(), block),
+    const bool same = at::equal(real_part(parameter->master(), block),
                                 block_of(initial.at(parameter->name()), block));
     worst.see(same ? 0 : INFINITY, parameter->name() + " initial value");
     load(mesh, *parameter, weights.at(parameter->name()));
@@ -109,7 +117,7 @@ Comparison compare(comm::World& world, const Case& c, const Weights& initial,
     total += nn::total_loss(mesh, loss).item<double>();
     loss.backward();
   }
-  nn::sum_over_data(mesh, gpt.parameters());
+  sum_over_data(mesh, gpt.parameters());
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     see_gradient(worst, mesh, *parameter, reference.gradients.at(parameter->name()));
   }

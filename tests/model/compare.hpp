@@ -29,6 +29,9 @@ Tensor real_part(const Tensor& shard, const grid::Block& block);
 /// Replaces this rank's part of a parameter by that of `whole`.
 void load(const tensor::Mesh& mesh, nn::Parameter& parameter, const Tensor& whole);
 
+/// Sums the gradients over the ranks that have other samples.
+void sum_over_data(const tensor::Mesh& mesh, const nn::Parameters& parameters);
+
 /// Compares the gradient with this rank's part of `whole`; padding must be zero.
 void see_gradient(Worst& worst, const tensor::Mesh& mesh, nn::Parameter& parameter,
                   const Tensor& whole);

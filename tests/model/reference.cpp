@@ -92,7 +92,7 @@ Weights initial_weights(const GptSpec& spec) {
   const model::Gpt gpt(mesh, spec, 1);
   Weights weights;
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
-    weights[parameter->name()] = parameter->value().detach();
+    weights[parameter->name()] = parameter->master().detach();
   }
   return weights;
 }

@@ -41,7 +41,7 @@ void compare(at::ScalarType type, double tolerance) {
   optim::AdamStep step{.rate = 0.01, .decay = 0.1, .gradient_scale = 0.7};
   for (step.step = 1; step.step <= 10; ++step.step) {
     const Tensor gradient = at::randn({n}, type);
-    optim::adamw(value, gradient, mean, square, step);
+    optim::adamw(value, gradient, mean, square, value, step);
     textbook(value2, gradient, mean2, square2, step);
     ASSERT_LE(largest_difference(value, value2), tolerance) << "step " << step.step;
     ASSERT_LE(largest_difference(mean, mean2), tolerance);

@@ -1,4 +1,4 @@
-// What the layers of a GPT communicate, written down by hand as in docs/communication.md.
+// What a training step of a GPT communicates, written down by hand as in docs/communication.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fourfold/comm/counters.hpp"
-#include "fourfold/model/gpt.hpp"
+#include "fourfold/train/trainer.hpp"
 
 namespace fourfold::test {
 
@@ -20,8 +20,8 @@ struct Calls {
 /// By operation and axes.
 using CallsBy = std::map<std::pair<schedule::Op, std::string>, Calls>;
 
-/// Of one step: forward, backward, the sum of gradients over data and of the loss.
-CallsBy closed_form(const grid::Grid& grid, const model::GptSpec& spec, std::int64_t samples);
+/// Of one step: forward, backward, optimizer.
+CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe);
 
 /// The same from counters.
 CallsBy counted(const comm::Counts& counts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/model/closed_forms.hpp"
+#include "tests/train/closed_forms.hpp"
 
 #include <sstream>
 
@@ -17,22 +17,37 @@ std::int64_t up(std::int64_t a, std::int64_t b) {
 
 class Forms {
  public:
-  Forms(const grid::Grid& grid, const model::GptSpec& spec, std::int64_t samples)
+  Forms(const grid::Grid& grid, const train::Recipe& recipe)
       : grid_(grid),
-        spec_(spec),
+        recipe_(recipe),
+        spec_(recipe.model),
         gx_(grid.size(Axis::kX)),
         gy_(grid.size(Axis::kY)),
         gz_(grid.size(Axis::kZ)),
-        sharded_(spec.activations == nn::Activations::kSharded),
-        heads_(spec.heads % (gx_ * gy_) == 0),
-        e_(static_cast<std::int64_t>(c10::elementSize(spec.precision.compute))),
-        master_(static_cast<std::int64_t>(c10::elementSize(spec.precision.master))),
+        sharded_(spec_.activations == nn::Activations::kSharded),
+        heads_(spec_.heads % (gx_ * gy_) == 0),
+        e_(static_cast<std::int64_t>(c10::elementSize(spec_.precision.compute))),
+        master_(static_cast<std::int64_t>(c10::elementSize(spec_.precision.master))),
         f_(std::max<std::int64_t>(e_, 4)),
-        m_(samples * spec.context / grid.size({Axis::kData, Axis::kZ})),
+        m_(recipe.micro_batch * spec_.context / grid.size({Axis::kData, Axis::kZ})),
         hidden_rows_(sharded_ ? m_ / gy_ : m_),
-        vocabulary_(gz_ * up(up(up(spec.vocabulary, gy_), gx_), gz_)) {}
+        vocabulary_(gz_ * up(up(up(spec_.vocabulary, gy_), gx_), gz_)) {}
 
   CallsBy all() {
+    for (std::int64_t i = 0; i < recipe_.batch / recipe_.micro_batch; ++i) pass();
+    // Vectors are kept in the master type.
+    const std::int64_t matrices = flat(matrix_sizes());
+    const std::int64_t vectors = flat(vector_sizes());
+    add(Op::kReduceScatter, Axis::kData, matrices * master_);
+    add(Op::kReduceScatter, Axis::kData, vectors * master_);
+    gather(Axis::kData, matrices * e_);
+    gather(Axis::kData, vectors * master_);
+    add(Op::kAllReduce, grid_.everyone(0).axes, 2 * 8);  // loss and norm
+    return result_;
+  }
+
+ private:
+  void pass() {
     const std::int64_t h = spec_.width;
     lookup();
     positions();
@@ -50,12 +65,8 @@ class Forms {
     add(Op::kAllReduce, {Axis::kY, Axis::kX}, 2 * m_ * f_);
     add(Op::kReduceScatter, Axis::kZ, vocabulary_ * h * master_);
     if (!spec_.tied) add(Op::kReduceScatter, Axis::kZ, vocabulary_ * h * master_);
-    add(Op::kAllReduce, Axis::kData, shard_elements() * master_);
-    add(Op::kAllReduce, {Axis::kData, Axis::kZ}, f_);
-    return result_;
   }
 
- private:
   void add(Op op, const Axes& axes, std::int64_t payload) {
     if (grid_.size(axes) == 1) return;
     Calls& calls = result_[{op, grid::to_string(axes)}];
@@ -190,20 +201,38 @@ class Forms {
     }
   }
 
-  /// All parameters of one rank, with padding.
-  std::int64_t shard_elements() const {
+  /// Elements of a rank's shard of each matrix, with padding.
+  std::vector<std::int64_t> matrix_sizes() const {
     const std::int64_t h = spec_.width;
-    std::int64_t sum = (spec_.tied ? 1 : 2) * vocabulary_ / gz_ * h;
-    sum += split_twice(spec_.context, gy_) / (gy_ * gz_) * h / gx_;
+    std::vector<std::int64_t> all(spec_.tied ? 1 : 2, vocabulary_ / gz_ * h);
+    all.push_back(split_twice(spec_.context, gy_) / (gy_ * gz_) * h / gx_);
+    for (std::int64_t i = 0; i < spec_.layers; ++i) {
+      for (const Layer& layer : layers()) all.push_back(weight_bytes(layer) / (gz_ * e_));
+    }
+    return all;
+  }
+  std::vector<std::int64_t> vector_sizes() const {
+    const std::int64_t h = spec_.width;
     const std::int64_t by_x = split_twice(h / gx_, gy_) / (gy_ * gz_);
-    sum += 2 * by_x;
-    std::int64_t block = 6 * by_x + split_twice(4 * h / gy_, gx_) / (gx_ * gz_);
-    block += heads_ ? up(3 * h / (gx_ * gy_), gz_) : split_twice(3 * h / gy_, gx_) / (gx_ * gz_);
-    for (const Layer& layer : layers()) block += weight_bytes(layer) / (gz_ * e_);
-    return sum + spec_.layers * block;
+    std::vector<std::int64_t> all(static_cast<std::size_t>(2 + 6 * spec_.layers), by_x);
+    for (std::int64_t i = 0; i < spec_.layers; ++i) {
+      all.push_back(split_twice(4 * h / gy_, gx_) / (gx_ * gz_));
+      all.push_back(heads_ ? up(3 * h / (gx_ * gy_), gz_)
+                           : split_twice(3 * h / gy_, gx_) / (gx_ * gz_));
+    }
+    return all;
+  }
+  /// Of the memory that has them all, in equal parts for the ranks along data.
+  std::int64_t flat(const std::vector<std::int64_t>& sizes) const {
+    constexpr std::int64_t kUnit = 32;
+    std::int64_t units = 0;
+    for (const std::int64_t size : sizes) units += up(size, kUnit);
+    const std::int64_t ranks = grid_.size(Axis::kData);
+    return up(units, ranks) * ranks * kUnit;
   }
 
   const grid::Grid& grid_;
+  const train::Recipe& recipe_;
   const model::GptSpec& spec_;
   std::int64_t gx_, gy_, gz_;
   bool sharded_;
@@ -217,8 +246,8 @@ class Forms {
 
 }  // namespace
 
-CallsBy closed_form(const grid::Grid& grid, const model::GptSpec& spec, std::int64_t samples) {
-  return Forms(grid, spec, samples).all();
+CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe) {
+  return Forms(grid, recipe).all();
 }
 
 CallsBy counted(const comm::Counts& counts) {

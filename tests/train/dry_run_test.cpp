@@ -1,16 +1,16 @@
 // The dry run against real runs: the same operations in the same order, the same memory; and both
 // against the closed forms.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/model/dry_run.hpp"
+#include "fourfold/train/dry_run.hpp"
 
 #include <cmath>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
-#include "tests/model/closed_forms.hpp"
 #include "tests/model/reference.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/train/closed_forms.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -18,6 +18,8 @@ namespace {
 using grid::Axis;
 using model::GptSpec;
 using nn::Activations;
+using train::Recipe;
+using train::StepRecord;
 
 GptSpec odd_spec() {
   GptSpec spec;
@@ -58,12 +60,31 @@ std::string difference(const schedule::Schedule& a, const schedule::Schedule& b)
   return concat(a.steps().size(), " steps against ", b.steps().size());
 }
 
-model::StepRecord real_step(comm::World& world, const grid::Grid& grid, const GptSpec& spec,
-                            std::int64_t samples) {
-  const std::int64_t local = samples / grid.size({Axis::kData, Axis::kZ});
-  return model::record_step(world, grid, spec, samples,
-                            some_tokens(local, spec.context, spec.vocabulary, 1),
-                            some_tokens(local, spec.context, spec.vocabulary, 2));
+Recipe recipe_of(const GptSpec& spec, std::int64_t passes = 1) {
+  return {.model = spec, .batch = 8 * passes, .micro_batch = 8, .optimizer = {}, .rates = {}};
+}
+
+/// Any tokens.
+train::ReadSample reader(const GptSpec& spec) {
+  return [spec](std::int64_t sample, std::int64_t* tokens, std::int64_t* targets) {
+    for (std::int64_t i = 0; i < spec.context; ++i) {
+      tokens[i] = (sample * 7 + i * 5) % spec.vocabulary;
+      targets[i] = (sample * 3 + i * 11) % spec.vocabulary;
+    }
+  };
+}
+
+/// A real step and a dry one, held against each other and the closed form.
+void compare(comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
+  const StepRecord real = train::record_step(world, grid, recipe, reader(recipe.model));
+  const StepRecord dry = train::dry_run(grid, world.rank(), recipe);
+  expect_on_all_ranks(world, real.schedule == dry.schedule,
+                      concat(grid, ": ", difference(real.schedule, dry.schedule)));
+  const CallsBy expected = closed_form(grid, recipe);
+  expect_on_all_ranks(
+      world, counted(real.counts) == expected,
+      concat(grid, ":\n", to_string(counted(real.counts)), "\nagainst\n", to_string(expected)));
+  expect_on_all_ranks(world, counted(dry.counts) == expected, "counters of the dry run");
 }
 
 class DryRunOnGridsOf8 : public testing::TestWithParam<grid::Sizes> {};
@@ -71,17 +92,7 @@ class DryRunOnGridsOf8 : public testing::TestWithParam<grid::Sizes> {};
 TEST_P(DryRunOnGridsOf8, DoesWhatARealRunDoes) {
   const grid::Grid grid(GetParam());
   for (const GptSpec& spec : settings(odd_spec())) {
-    on_threads(8, [&](comm::World& world) {
-      const model::StepRecord real = real_step(world, grid, spec, 8);
-      const model::StepRecord dry = model::dry_run(grid, world.rank(), spec, 8);
-      expect_on_all_ranks(world, real.schedule == dry.schedule,
-                          concat(grid, ": ", difference(real.schedule, dry.schedule)));
-      const CallsBy expected = closed_form(grid, spec, 8);
-      expect_on_all_ranks(
-          world, counted(real.counts) == expected,
-          concat(grid, ":\n", to_string(counted(real.counts)), "\nagainst\n", to_string(expected)));
-      expect_on_all_ranks(world, counted(dry.counts) == expected, "counters of the dry run");
-    });
+    on_threads(8, [&](comm::World& world) { compare(world, grid, recipe_of(spec)); });
   }
 }
 
@@ -102,16 +113,16 @@ TEST(DryRun, AttentionSplitBySamples) {
                                    grid::Sizes{.x = 2, .y = 2, .z = 2}}) {
     const grid::Grid grid(sizes);
     for (const GptSpec& spec : settings(base)) {
-      on_threads(grid.ranks(), [&](comm::World& world) {
-        const model::StepRecord real = real_step(world, grid, spec, 8);
-        const model::StepRecord dry = model::dry_run(grid, world.rank(), spec, 8);
-        expect_on_all_ranks(world, real.schedule == dry.schedule,
-                            concat(grid, ": ", difference(real.schedule, dry.schedule)));
-        const CallsBy expected = closed_form(grid, spec, 8);
-        expect_on_all_ranks(world, counted(real.counts) == expected,
-                            concat(grid, ":\n", to_string(counted(real.counts)), "\nagainst\n",
-                                   to_string(expected)));
-      });
+      on_threads(grid.ranks(), [&](comm::World& world) { compare(world, grid, recipe_of(spec)); });
+    }
+  }
+}
+
+TEST(DryRun, SeveralPassesAStep) {
+  for (const grid::Sizes& sizes : {grid::Sizes{.x = 2, .z = 2}, grid::Sizes{.y = 2, .data = 2}}) {
+    const grid::Grid grid(sizes);
+    for (const GptSpec& spec : settings(odd_spec())) {
+      on_threads(4, [&](comm::World& world) { compare(world, grid, recipe_of(spec, 3)); });
     }
   }
 }
@@ -127,8 +138,9 @@ TEST(DryRun, PeakIsThatOfARealRun) {
     const grid::Grid grid(sizes);
     for (const GptSpec& spec : settings(base)) {
       on_threads(grid.ranks(), [&](comm::World& world) {
-        const model::StepRecord real = real_step(world, grid, spec, 8);
-        const model::StepRecord dry = model::dry_run(grid, world.rank(), spec, 8);
+        const Recipe recipe = recipe_of(spec);
+        const StepRecord real = train::record_step(world, grid, recipe, reader(spec));
+        const StepRecord dry = train::dry_run(grid, world.rank(), recipe);
         const double ratio = static_cast<double>(dry.at_peak.total().value()) /
                              static_cast<double>(real.at_peak.total().value());
         expect_on_all_ranks(
@@ -165,10 +177,12 @@ TEST(DryRun, AllocatesNothingForAModelOfManyGigabytes) {
   spec.precision = nn::Precision::bf16();
   const grid::Grid grid({.x = 2, .y = 4, .z = 16, .data = 8});
   const std::int64_t before = resident();
-  const model::StepRecord record = model::dry_run(grid, 517, spec, 1024);
+  Recipe recipe = recipe_of(spec);
+  recipe.batch = recipe.micro_batch = 1024;
+  const StepRecord record = train::dry_run(grid, 517, recipe);
   EXPECT_GT(record.at_peak.total().value(), std::int64_t{4} << 30);
   EXPECT_LT(resident() - before, std::int64_t{64} << 20);
-  EXPECT_EQ(counted(record.counts), closed_form(grid, spec, 1024));
+  EXPECT_EQ(counted(record.counts), closed_form(grid, recipe));
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/dry_run.hpp"
+
+#include "fourfold/comm/recording/recording.hpp"
+
+namespace fourfold::train {
+
+StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe& recipe,
+                       const ReadSample& read) {
+  StepRecord record;
+  const tensor::MemoryMeter meter;
+  {
+    const tensor::MemoryMeter::Counting counting(meter);
+    tensor::Mesh mesh(world, grid);
+    Trainer trainer(mesh, recipe);
+    mesh.record(&record.schedule);
+    world.reset_counters();
+    trainer.step(1, read);
+    mesh.record(nullptr);
+  }
+  record.counts = world.counters();
+  record.at_peak = meter.at_peak();
+  record.peaks = meter.peaks();
+  return record;
+}
+
+StepRecord dry_run(const grid::Grid& grid, int rank, const Recipe& recipe) {
+  comm::World world = comm::recording::open(rank, grid.ranks());
+  return record_step(world, grid, recipe, {});
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,27 @@
+// One training step of a GPT, real or dry, and what it took.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/schedule/schedule.hpp"
+#include "fourfold/tensor/memory.hpp"
+#include "fourfold/train/trainer.hpp"
+
+namespace fourfold::train {
+
+/// What one rank does and holds in a step.
+struct StepRecord {
+  schedule::Schedule schedule;
+  comm::Counts counts;
+  tensor::MemoryUse at_peak;  ///< when all tensors together were largest
+  tensor::MemoryUse peaks;    ///< of each class by itself
+};
+
+/// Builds the model and its optimizer and makes one step on this world. On a recording world
+/// nothing is read and nothing computed: the record is that of a real run, times aside.
+StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe& recipe,
+                       const ReadSample& read);
+
+/// The same for one rank of a grid of any size, on meta tensors.
+StepRecord dry_run(const grid::Grid& grid, int rank, const Recipe& recipe);
+
+}  // namespace fourfold::train

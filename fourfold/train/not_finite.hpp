@@ -1,0 +1,15 @@
+// When the loss or a gradient is infinite or not a number: who had it first, and what it was.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/nn/parameter.hpp"
+
+namespace fourfold::train {
+
+/// Looks on all ranks for the first tensor that is not finite, in the order in which a step meets
+/// them: parameters, the loss, and gradients from the last layer to the first. Throws an Error that
+/// names step, rank and tensor. Collective. `loss` is this rank's part.
+[[noreturn]] void throw_not_finite(const tensor::Mesh& mesh, const nn::Parameters& parameters,
+                                   std::int64_t step, double loss);
+
+}  // namespace fourfold::train

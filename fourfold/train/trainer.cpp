@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/trainer.hpp"
+
+#include <array>
+#include <cmath>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/train/not_finite.hpp"
+
+namespace fourfold::train {
+
+using grid::Axis;
+
+namespace {
+
+const Recipe& checked(const Recipe& recipe) {
+  if (recipe.micro_batch < 1 || recipe.batch % recipe.micro_batch != 0) {
+    throw ConfigError(concat("a batch of ", recipe.batch, " is not a multiple of the micro-batch, ",
+                             recipe.micro_batch));
+  }
+  return recipe;
+}
+
+/// Along x and y all ranks have the same part of the loss: one of them counts.
+bool counts_loss(const Mesh& mesh) {
+  return mesh.coord()[Axis::kX] == 0 && mesh.coord()[Axis::kY] == 0;
+}
+
+/// The sum over all ranks.
+template <std::size_t kCount>
+void sum_over_everyone(const Mesh& mesh, std::array<double, kCount>& values) {
+  if (mesh.everyone().size() == 1) return;
+  mesh.everyone()
+      .all_reduce({values.data(), static_cast<std::int64_t>(kCount), schedule::DType::kF64})
+      .wait();
+}
+
+}  // namespace
+
+Trainer::Trainer(const Mesh& mesh, const Recipe& recipe)
+    : mesh_(&mesh),
+      recipe_(checked(recipe)),
+      model_(mesh, recipe.model, recipe.micro_batch),
+      optimizer_(mesh, model_.parameters(), recipe.optimizer) {}
+
+Trainer::Pass Trainer::read_pass(std::int64_t first_sample, const ReadSample& read) const {
+  Pass pass;
+  pass.batch.samples = recipe_.micro_batch;
+  pass.batch.context = recipe_.model.context;
+  const std::int64_t local = nn::local_samples(*mesh_, pass.batch);
+  const std::int64_t context = pass.batch.context;
+  const auto options = at::TensorOptions(at::kLong).device(mesh_->device());
+  pass.tokens = at::empty({local, context}, options);
+  pass.targets = at::empty({local, context}, options);
+  if (mesh_->dry()) return pass;
+  const std::int64_t first = first_sample + mesh_->index({Axis::kData, Axis::kZ}) * local;
+  for (std::int64_t i = 0; i < local; ++i) {
+    read(first + i, pass.tokens.data_ptr<std::int64_t>() + i * context,
+         pass.targets.data_ptr<std::int64_t>() + i * context);
+  }
+  return pass;
+}
+
+/// Forward and backward passes of a step; returns this rank's part of the loss.
+double Trainer::run_passes(std::int64_t number, const ReadSample& read) {
+  double loss = 0;
+  for (std::int64_t first = 0; first < recipe_.batch; first += recipe_.micro_batch) {
+    Pass pass = read_pass((number - 1) * recipe_.batch + first, read);
+    pass.batch.first_sample = first;
+    pass.batch.step = static_cast<std::uint64_t>(number);
+    const Tensor part = model_.loss(pass.tokens, pass.targets, pass.batch,
+                                    recipe_.batch * recipe_.model.context, true);
+    part.backward();
+    if (!mesh_->dry()) loss += part.item<double>();
+  }
+  return loss;
+}
+
+StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
+  optimizer_.begin_step();
+  const double loss = run_passes(number, read);
+  const double squares = optimizer_.reduce_gradients();
+  std::array<double, 2> sums = {counts_loss(*mesh_) ? loss : 0, squares};
+  sum_over_everyone(*mesh_, sums);
+  const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.rates.rate(number)};
+  if (!std::isfinite(sums[0]) || !std::isfinite(sums[1])) {
+    throw_not_finite(*mesh_, model_.parameters(), number, loss);
+  }
+  optimizer_.update(number, result.rate, optim::clip_scale(result.grad_norm, recipe_.clip));
+  return result;
+}
+
+double Trainer::validate(std::int64_t passes, const ReadSample& read) const {
+  const at::NoGradGuard no_graph;
+  std::array<double, 1> sum = {0};
+  const std::int64_t tokens = passes * recipe_.micro_batch * recipe_.model.context;
+  for (std::int64_t i = 0; i < passes; ++i) {
+    const Pass pass = read_pass(i * recipe_.micro_batch, read);
+    const Tensor part = model_.loss(pass.tokens, pass.targets, pass.batch, tokens, false);
+    if (counts_loss(*mesh_) && !mesh_->dry()) sum[0] += part.item<double>();
+  }
+  sum_over_everyone(*mesh_, sum);
+  return sum[0];
+}
+
+Flops model_flops(const model::GptSpec& spec, std::int64_t tokens) {
+  const auto width = static_cast<double>(spec.width);
+  const auto layers = static_cast<double>(spec.layers);
+  const double used = layers * 12 * width * width + static_cast<double>(spec.vocabulary) * width;
+  const double attention = 12 * layers * width * static_cast<double>(spec.context);
+  return Flops((6 * used + attention) * static_cast<double>(tokens));
+}
+
+}  // namespace fourfold::train
