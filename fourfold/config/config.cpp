@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/config/config.hpp"
+
+#include "fourfold/base/error.hpp"
+
+namespace fourfold::config {
+
+std::string_view to_string(Tokenizer tokenizer) {
+  switch (tokenizer) {
+    case Tokenizer::kBpe:
+      return "bpe";
+    case Tokenizer::kBytes:
+      return "bytes";
+  }
+  throw InvariantError("no such tokenizer");
+}
+
+std::string_view to_string(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat32:
+      return "float32";
+    case Precision::kBf16:
+      return "bf16";
+    case Precision::kFloat64:
+      return "float64";
+  }
+  throw InvariantError("no such precision");
+}
+
+std::string_view to_string(Activations activations) {
+  switch (activations) {
+    case Activations::kSharded:
+      return "sharded";
+    case Activations::kReplicated:
+      return "replicated";
+  }
+  throw InvariantError("no such way to keep activations");
+}
+
+}  // namespace fourfold::config

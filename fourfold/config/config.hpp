@@ -1,0 +1,110 @@
+// The configuration of a run as plain values: one struct a section of the file, with the defaults.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "fourfold/grid/grid.hpp"
+
+namespace fourfold::config {
+
+/// What text is cut into.
+enum class Tokenizer {
+  kBpe,    ///< pieces of words, learned from the text
+  kBytes,  ///< single bytes: 256 tokens, nothing to learn
+};
+
+/// The numbers that the model computes with.
+enum class Precision {
+  kFloat32,
+  kBf16,  ///< products in bfloat16, weights of the optimizer in float32
+  kFloat64,
+};
+
+/// Whether activations are kept split over all ranks, or whole where several ranks need them.
+enum class Activations { kSharded, kReplicated };
+
+/// As in the file: "bpe", "bf16", "sharded", ...
+std::string_view to_string(Tokenizer tokenizer);
+std::string_view to_string(Precision precision);
+std::string_view to_string(Activations activations);
+
+/// [model]: width, heads, layers and context have no default.
+struct ModelConfig {
+  std::string kind = "gpt";
+  std::int64_t vocab = 0;    ///< different tokens; 0: as many as the tokenizer "bytes" has
+  std::int64_t width = 0;    ///< numbers that stand for a token; a multiple of heads
+  std::int64_t heads = 0;    ///< of attention
+  std::int64_t layers = 0;   ///< blocks of attention and a two-layer network
+  std::int64_t context = 0;  ///< tokens of a sequence
+  double dropout = 0;        ///< share of the activations that training sets to zero
+  bool tied = true;          ///< the last layer uses the table of the first
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+/// [data]: one of `text` and `tokens` is given; neither in a run that needs no data.
+struct DataConfig {
+  std::string text;                       ///< a file or a folder
+  std::string tokens;                     ///< a file of tokens
+  std::string validation_tokens;          ///< goes with `tokens`; empty: a share of these
+  Tokenizer tokenizer = Tokenizer::kBpe;  ///< for `text`
+  double validation = 0.05;               ///< share of the data that is kept for validation
+  std::string cache;                      ///< folder for prepared data; empty: the user's own
+
+  bool operator==(const DataConfig&) const = default;
+};
+
+/// [train]: how long, how much at once, in which numbers.
+struct TrainConfig {
+  std::int64_t steps = 200;
+  std::int64_t batch = 8;        ///< sequences of a step, over the whole grid
+  std::int64_t micro_batch = 0;  ///< of a forward pass; divides batch. read() turns 0 into batch
+  Precision precision = Precision::kFloat32;
+  std::uint64_t seed = 1;               ///< of weights, dropout and the order of the samples
+  bool checkpoint_activations = false;  ///< recompute them in the backward pass: less memory
+  std::int64_t validate_every = 50;     ///< steps; 0: only at the end
+  std::int64_t validate_batches = 8;    ///< micro-batches of a validation
+  std::int64_t log_every = 1;           ///< steps
+
+  bool operator==(const TrainConfig&) const = default;
+};
+
+/// [optim]: AdamW, and its rate: a linear start, then half a cosine from lr down to min_lr.
+struct OptimConfig {
+  double lr = 3e-4;
+  double min_lr = 3e-5;
+  std::array<double, 2> betas = {0.9, 0.95};  ///< memory of the gradient and of its square
+  double eps = 1e-8;
+  double weight_decay = 0.1;  ///< of matrices and embeddings only
+  std::int64_t warmup = 10;   ///< steps until lr
+  double clip = 1.0;          ///< largest norm of the gradient; 0: no clipping
+
+  bool operator==(const OptimConfig&) const = default;
+};
+
+/// [parallel]: how the ranks share the work.
+struct ParallelConfig {
+  std::string strategy = "4d";
+  grid::Sizes sizes;   ///< x, y, z, data and pipe
+  bool given = false;  ///< whether anybody named a size: if not, the caller may choose them
+  Activations activations = Activations::kSharded;
+  grid::Placement placement = grid::kDefaultPlacement;
+
+  bool operator==(const ParallelConfig&) const = default;
+};
+
+struct Config {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimConfig optim;
+  ParallelConfig parallel;
+
+  bool operator==(const Config&) const = default;
+};
+
+}  // namespace fourfold::config

@@ -1,0 +1,34 @@
+// The table of all keys, from which reading, checking, writing and suggestions follow.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fourfold/config/rules.hpp"
+
+namespace fourfold::config {
+
+struct Key {
+  std::string section;
+  std::string name;
+  std::string allowed;    ///< "a whole number of at least 1"
+  bool required = false;  ///< has no default
+  std::function<Refusal(Config&, const Value&)> assign;
+  /// Nothing when there is nothing to write.
+  std::function<std::optional<Value>(const Config&)> value;
+
+  /// "train.steps".
+  std::string full_name() const { return section + "." + name; }
+};
+
+/// All keys, section by section, in the order in which they are written.
+const std::vector<Key>& keys();
+
+/// Null when there is none of that name.
+const Key* find_key(std::string_view section, std::string_view name);
+bool is_section(std::string_view name);
+
+}  // namespace fourfold::config

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/config/read.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/config/check.hpp"
+#include "fourfold/config/keys.hpp"
+#include "fourfold/config/suggest.hpp"
+#include "fourfold/config/toml.hpp"
+
+namespace fourfold::config {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& place, const std::string& message) {
+  throw ConfigError(concat(place, ": ", message));
+}
+
+std::string read_text(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw ConfigError(concat(quote(path), " is not a file; give a configuration in TOML"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw ConfigError(concat(quote(path), " cannot be read: ", std::strerror(errno)));
+  }
+  std::string text(kLargestToml + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) throw IoError(concat(quote(path), " cannot be read: ", std::strerror(errno)));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kLargestToml) {
+    throw ConfigError(
+        concat(quote(path), " is larger than ", kLargestToml, " bytes: that is no configuration"));
+  }
+  return text;
+}
+
+void assign(Draft& draft, const std::string& place, std::string_view section, std::string_view name,
+            const Value& value) {
+  const Key* key = find_key(section, name);
+  if (key == nullptr) refuse(place, unknown_key(section, name));
+  if (const Refusal allowed = key->assign(draft.config, value)) {
+    refuse(place, concat(key->full_name(), " = ", shown(value), " must be ", *allowed));
+  }
+  draft.places[key->full_name()] = place;
+}
+
+void read_file(Draft& draft, const std::string& path) {
+  for (const Section& section : parse_toml(read_text(path), draft.file)) {
+    const std::string place = concat(draft.file, ":", section.line);
+    if (section.value && is_section(section.name)) {
+      refuse(place, concat(section.name, " = ", shown(*section.value), " must be a section: [",
+                           section.name, "] with its keys below"));
+    }
+    if (section.value) refuse(place, misplaced_key(section.name));
+    if (!is_section(section.name)) refuse(place, unknown_section(section.name));
+    for (const Item& item : section.items) {
+      assign(draft, concat(draft.file, ":", item.line), section.name, item.name, item.value);
+    }
+  }
+}
+
+void apply_override(Draft& draft, std::string_view text) {
+  const std::string place = "--set";
+  const auto equals = text.find('=');
+  const std::string_view full_name = trim(text.substr(0, equals));
+  const auto dot = full_name.find('.');
+  if (equals == std::string_view::npos || dot == std::string_view::npos) {
+    constexpr std::size_t kLongest = 80;
+    throw ConfigError(concat("--set ", shorten(escape(text), kLongest),
+                             " must look like section.key=value, as in train.steps=100"));
+  }
+  const std::string_view section = full_name.substr(0, dot);
+  if (!is_section(section)) refuse(place, unknown_section(section));
+  const auto value = parse_value(trim(text.substr(equals + 1)));
+  if (!value) {
+    refuse(place, concat("the value of ", escape(full_name), " must be UTF-8 text of at most ",
+                         kLargestToml, " bytes"));
+  }
+  assign(draft, place, section, full_name.substr(dot + 1), *value);
+}
+
+void apply_grid(Draft& draft, const std::string& text) {
+  try {
+    draft.config.parallel.sizes = grid::parse_sizes(text);
+  } catch (const ConfigError& error) {
+    refuse("--grid", escape(error.what()));
+  }
+  draft.config.parallel.given = true;
+  for (grid::Axis axis : grid::kAllAxes) draft.places[concat("parallel.", axis)] = "--grid";
+}
+
+}  // namespace
+
+Config read(const Source& source) {
+  Draft draft{.config = {}, .file = escape(source.path), .places = {}};
+  read_file(draft, source.path);
+  for (const std::string& text : source.overrides) apply_override(draft, text);
+  if (!source.grid.empty()) apply_grid(draft, source.grid);
+  TrainConfig& train = draft.config.train;
+  if (train.micro_batch == 0) train.micro_batch = train.batch;
+  check(draft, source.needs_data);
+  return draft.config;
+}
+
+}  // namespace fourfold::config
