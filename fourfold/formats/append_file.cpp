@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/formats/append_file.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "fourfold/formats/write_all.hpp"
+
+namespace fourfold::formats {
+
+AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw_write_error(path_, errno);
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) {
+    const int error = errno;
+    close(descriptor_);
+    throw_write_error(path_, error);
+  }
+  size_ = status.st_size;
+}
+
+AppendFile::~AppendFile() {
+  close(descriptor_);
+}
+
+void AppendFile::append(std::string_view record) {
+  if (const int error = write_all(descriptor_, record.data(), record.size()); error != 0) {
+    // Half a record would make everything after it unreadable. The first error is the one to tell,
+    // whether or not the file can be cut.
+    static_cast<void>(!ftruncate(descriptor_, size_));
+    throw_write_error(path_, error);
+  }
+  size_ += static_cast<std::int64_t>(record.size());
+}
+
+void AppendFile::sync() {
+  if (fdatasync(descriptor_) != 0) throw_write_error(path_, errno);
+}
+
+}  // namespace fourfold::formats

@@ -1,0 +1,40 @@
+// A file that appears when it is complete.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+namespace fourfold::formats {
+
+/// Written under another name in the same folder, and renamed by `commit`. Until then a file that
+/// was there before stays as it was; without `commit` nothing is left behind.
+class AtomicFile {
+ public:
+  /// Throws IoError when no file can be made there.
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// Throws IoError; the file cannot be committed any more then.
+  void write(std::span<const std::byte> bytes);
+
+  /// Waits until the bytes are on the disk, and gives the file its name. Throws IoError.
+  void commit();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void flush();
+  void write_through(std::span<const std::byte> bytes);
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  std::vector<std::byte> buffer_;
+  int descriptor_ = -1;  ///< -1 after `commit`, or when a write failed
+};
+
+}  // namespace fourfold::formats

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/formats/json_text.hpp"
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+
+namespace fourfold::formats {
+
+std::string json_string(std::string_view text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::type_error&) {
+    throw InvariantError(concat(in_quotes(text), " is not UTF-8"));
+  }
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kLongest = 80;
+  std::string result = "'";
+  for (const char c : text.substr(0, kLongest)) {
+    const bool control = static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    result += control ? '?' : c;
+  }
+  return result + (text.size() > kLongest ? "...'" : "'");
+}
+
+void refuse_file(const std::filesystem::path& path, std::string_view what) {
+  throw ConfigError(
+      concat(path.string(), " cannot be used: ", what, "; fetch or write the file again"));
+}
+
+void StrictSax::parse(std::string_view text) {
+  // Byte order marks and comments are not for these files.
+  if (!text.starts_with('{')) refuse("its JSON does not begin with '{'");
+  // The parser takes a zero for the end and would not look at what follows.
+  if (const auto zero = text.find('\0'); zero != std::string_view::npos) {
+    refuse(concat("byte ", zero, " of its JSON is zero"));
+  }
+  nlohmann::json::sax_parse(text.begin(), text.end(), this);
+}
+
+bool StrictSax::parse_error(std::size_t position, const std::string&,
+                            const nlohmann::detail::exception&) {
+  refuse(concat("its JSON is broken at byte ", position));
+}
+
+void StrictSax::unexpected(std::string_view value) const {
+  refuse(concat(place(), " cannot be ", value));
+}
+
+}  // namespace fourfold::formats

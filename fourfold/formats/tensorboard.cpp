@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/formats/tensorboard.hpp"
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "fourfold/base/text.hpp"
+#include "fourfold/formats/crc32c.hpp"
+#include "fourfold/formats/write_all.hpp"
+
+namespace fourfold::formats {
+
+namespace {
+
+template <class Integer>
+std::string little_endian(Integer value) {
+  std::string bytes;
+  for (std::size_t i = 0; i < sizeof(Integer); ++i) bytes += static_cast<char>(value >> (8 * i));
+  return bytes;
+}
+
+/// A protocol buffer, field by field: each begins with its number and how it is stored.
+class Message {
+ public:
+  void add_varint(int field, std::int64_t value) {
+    append_tag(field, 0);
+    append_varint(static_cast<std::uint64_t>(value));
+  }
+  void add_double(int field, double value) {
+    append_tag(field, 1);
+    bytes_ += little_endian(std::bit_cast<std::uint64_t>(value));
+  }
+  void add_bytes(int field, std::string_view value) {
+    append_tag(field, 2);
+    append_varint(value.size());
+    bytes_ += value;
+  }
+  void add_float(int field, float value) {
+    append_tag(field, 5);
+    bytes_ += little_endian(std::bit_cast<std::uint32_t>(value));
+  }
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void append_tag(int field, int storage) {
+    append_varint(static_cast<std::uint64_t>(field << 3 | storage));
+  }
+  /// Seven bits a byte, the lowest first; the eighth says that more follow.
+  void append_varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
+
+std::string record(std::string_view event) {
+  const std::string length = little_endian(std::uint64_t{event.size()});
+  return concat(length, little_endian(masked_crc32c(length)), event,
+                little_endian(masked_crc32c(event)));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+/// Makes an event file that nobody else has.
+std::filesystem::path make_file(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw_write_error(folder, error.value());
+  const std::string name = concat("events.out.tfevents.", static_cast<std::int64_t>(unix_time()),
+                                  ".", host_name(), ".", getpid(), ".");
+  for (int number = 0;; ++number) {
+    std::filesystem::path path = folder / concat(name, number);
+    const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0) {
+      close(descriptor);
+      return path;
+    }
+    if (errno != EEXIST) throw_write_error(path, errno);
+  }
+}
+
+}  // namespace
+
+std::string version_record(double wall_time) {
+  Message event;
+  event.add_double(1, wall_time);
+  event.add_bytes(3, "brain.Event:2");
+  return record(event.bytes());
+}
+
+std::string scalar_record(std::string_view tag, std::int64_t step, float value, double wall_time) {
+  Message point;
+  point.add_bytes(1, tag);
+  point.add_float(2, value);
+  Message summary;
+  summary.add_bytes(1, point.bytes());
+  Message event;
+  event.add_double(1, wall_time);
+  event.add_varint(2, step);
+  event.add_bytes(5, summary.bytes());
+  return record(event.bytes());
+}
+
+double unix_time() {
+  const std::chrono::duration<double> since = std::chrono::system_clock::now().time_since_epoch();
+  return since.count();
+}
+
+EventWriter::EventWriter(const std::filesystem::path& folder) : file_(make_file(folder)) {
+  file_.append(version_record(unix_time()));
+}
+
+void EventWriter::scalar(std::string_view tag, std::int64_t step, double value, double wall_time) {
+  file_.append(scalar_record(tag, step, static_cast<float>(value), wall_time));
+}
+
+}  // namespace fourfold::formats

@@ -1,0 +1,46 @@
+// Event files, which TensorBoard draws.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "fourfold/formats/append_file.hpp"
+
+namespace fourfold::formats {
+
+/// The first record of every event file, as bytes of the file. Wall times are seconds since 1970.
+std::string version_record(double wall_time);
+
+/// A record with one value of a curve, as bytes of the file.
+std::string scalar_record(std::string_view tag, std::int64_t step, float value, double wall_time);
+
+/// Seconds since 1970, now.
+double unix_time();
+
+/// Writes curves to a new file in `folder`, which it makes if need be. Every value is in the file
+/// when the call returns. Throws IoError when the file cannot be written; it ends with a whole
+/// record in any case.
+class EventWriter {
+ public:
+  /// The file is named after the time, the host and the process, so that TensorBoard reads the runs
+  /// of one folder in their order.
+  explicit EventWriter(const std::filesystem::path& folder);
+
+  /// `tag` is the name of the curve; a slash in it makes groups. Values are kept as 32-bit floats.
+  void scalar(std::string_view tag, std::int64_t step, double value,
+              double wall_time = unix_time());
+
+  /// Waits until everything is on the disk.
+  void flush() { file_.sync(); }
+
+  const std::filesystem::path& path() const { return file_.path(); }
+
+ private:
+  AppendFile file_;
+};
+
+}  // namespace fourfold::formats
