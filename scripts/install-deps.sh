@@ -7,7 +7,8 @@ set -euo pipefail
 build=(ca-certificates g++ cmake ninja-build ccache
   libtorch-dev libopenblas0-pthread          # libtorch only recommends OpenBLAS: without it products crawl
   libopenmpi-dev openmpi-bin
-  libcli11-dev nlohmann-json3-dev)
+  libcli11-dev nlohmann-json3-dev
+  libsentencepiece-dev libpcre2-dev)
 test=(libgtest-dev iproute2 util-linux procps)
 
 case ${1:-} in
