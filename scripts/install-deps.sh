@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, as root or with sudo; silent when there is nothing to do.
-#   scripts/install-deps.sh build|test
+#   scripts/install-deps.sh build|quickstart|test
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
 build=(ca-certificates g++ cmake ninja-build ccache
   libtorch-dev libopenblas0-pthread          # libtorch only recommends OpenBLAS: without it products crawl
   libopenmpi-dev openmpi-bin
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
+  libsentencepiece-dev libpcre2-dev)
+quickstart=(fortunes)                        # a text to learn from
 test=(libgtest-dev iproute2 util-linux procps)
 
 case ${1:-} in
   build) wanted=("${build[@]}") ;;
-  test) wanted=("${build[@]}" "${test[@]}") ;;
-  *) echo "usage: $0 build|test" >&2; exit 2 ;;
+  quickstart) wanted=("${build[@]}" "${quickstart[@]}") ;;
+  test) wanted=("${build[@]}" "${quickstart[@]}" "${test[@]}") ;;
+  *) echo "usage: $0 build|quickstart|test" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/data/bpe_trainer.hpp"
+
+#include <algorithm>
+#include <sentencepiece_trainer.h>
+#include <unordered_map>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/data/sentencepiece_tokenizer.hpp"
+#include "fourfold/data/utf8.hpp"
+#include "fourfold/data/whole_file.hpp"
+
+namespace fourfold::data {
+
+namespace {
+
+/// SentencePiece leaves out longer sentences.
+constexpr std::size_t kLongestSentence = 4096;
+
+/// The tokens that are always there: bytes, the unknown and the end.
+constexpr std::int64_t kFixedTokens = 258;
+
+/// More than anybody uses; SentencePiece counts up to the size even if the text has no more.
+constexpr std::int64_t kMostTokens = 1 << 20;
+
+/// U+2585, which SentencePiece uses for itself: it leaves out sentences with it.
+constexpr std::string_view kReserved = "\xe2\x96\x85";
+
+class Sentences : public sentencepiece::SentenceIterator {
+ public:
+  explicit Sentences(const std::vector<std::string>& sentences) : sentences_(sentences) {}
+
+  bool done() const override { return at_ == sentences_.size(); }
+  void Next() override { ++at_; }
+  const std::string& value() const override { return sentences_[at_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  const std::vector<std::string>& sentences_;
+  std::size_t at_ = 0;
+};
+
+/// Everything that makes the model lossless and the same every time; without a log. Newlines never
+/// reach SentencePiece, so that they remain tokens by themselves: bytes.
+std::unordered_map<std::string, std::string> options(std::int64_t vocabulary) {
+  return {{"model_type", "bpe"},
+          {"vocab_size", std::to_string(vocabulary)},
+          {"normalization_rule_name", "identity"},
+          {"add_dummy_prefix", "false"},
+          {"remove_extra_whitespaces", "false"},
+          {"allow_whitespace_only_pieces", "true"},
+          {"byte_fallback", "true"},
+          {"unk_id", "0"},
+          {"eos_id", "1"},
+          {"bos_id", "-1"},
+          {"pad_id", "-1"},
+          {"num_threads", "1"},
+          {"minloglevel", "3"}};
+}
+
+/// The number behind `words` in `message`, 0 if there is none.
+std::int64_t number_behind(const std::string& message, std::string_view words) {
+  const auto at = message.find(words);
+  if (at == std::string::npos) return 0;
+  const auto begin = at + words.size();
+  const auto end = std::min(message.find_first_not_of("0123456789", begin), message.size());
+  return parse_int(message.substr(begin, end - begin)).value_or(0);
+}
+
+/// SentencePiece's words about a size that does not fit, as ours.
+std::string explain(const std::string& message, std::int64_t vocabulary) {
+  const std::string wanted = concat("a vocabulary of ", vocabulary);
+  if (const auto most = number_behind(message, "Please set it to a value <= "); most > 0) {
+    return concat(wanted, " is too large for this text: at most ", most);
+  }
+  if (const auto least = number_behind(message, " vs "); least > 0) {
+    return concat(wanted, " is too small for this text: at least ", least);
+  }
+  return concat(wanted, " cannot be learnt: ", one_line(message));
+}
+
+}  // namespace
+
+void BpeTrainer::add(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min({text.find('\n'), text.find(kReserved), text.size()});
+    add_line(text.substr(0, end));
+    if (end == text.size()) return;
+    text.remove_prefix(end + (text[end] == '\n' ? 1 : kReserved.size()));
+  }
+}
+
+void BpeTrainer::add_line(std::string_view line) {
+  while (!line.empty() && bytes_ < most_bytes_ && sentences_.size() < kMostSentences) {
+    const std::size_t length =
+        line.size() <= kLongestSentence ? line.size() : character_border(line, kLongestSentence);
+    sentences_.emplace_back(line.substr(0, length));
+    bytes_ += static_cast<std::int64_t>(length);
+    line.remove_prefix(length);
+  }
+}
+
+std::unique_ptr<Tokenizer> BpeTrainer::train(std::int64_t vocabulary) const {
+  if (sentences_.empty()) throw ConfigError("there is no text to learn a vocabulary from");
+  if (vocabulary < 1 || vocabulary > kMostTokens) {
+    throw ConfigError(
+        concat("a vocabulary of ", vocabulary, " is not possible: at most ", kMostTokens));
+  }
+  Sentences sentences(sentences_);
+  std::string model;
+  // Even smaller sizes fail as well, but without a word about what would do.
+  const auto status = sentencepiece::SentencePieceTrainer::Train(
+      options(std::max(vocabulary, kFixedTokens)), &sentences, &model);
+  if (!status.ok()) throw ConfigError(explain(status.ToString(), vocabulary));
+  return make_sentencepiece(std::move(model), "the new vocabulary");
+}
+
+}  // namespace fourfold::data

@@ -1,0 +1,14 @@
+// The tokenizer whose tokens are bytes, and how to know it by its files.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/data/gpt2_files.hpp"
+#include "fourfold/data/tokenizer.hpp"
+
+namespace fourfold::data {
+
+/// True for what the tokenizer of make_byte_tokenizer saves: GPT-2's files without merges, with
+/// each byte's value as its token.
+bool is_byte_vocabulary(const Gpt2Files& files);
+
+}  // namespace fourfold::data

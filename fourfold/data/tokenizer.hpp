@@ -1,0 +1,48 @@
+// Text to tokens and back.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fourfold::data {
+
+/// All functions may be called by several threads at once. Every tokenizer here is lossless:
+/// decode(encode(text)) == text for every text, UTF-8 or not. A token always stands for the same
+/// bytes, so that the texts of tokens decoded one by one may be put together; one token may hold
+/// part of a character only.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  /// No token is added at the beginning or the end. For texts of some MiB at most: cut longer ones
+  /// at line ends.
+  virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+
+  /// Throws ConfigError for a token that is not in the vocabulary.
+  virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
+
+  /// Tokens are below this number.
+  virtual std::int64_t vocabulary() const = 0;
+
+  /// The token that stands between documents, -1 if there is none.
+  virtual std::int32_t end_of_text() const = 0;
+
+  /// Writes the files that load_tokenizer and Hugging Face's transformers read into an existing
+  /// folder. Throws IoError.
+  virtual void save(const std::string& folder) const = 0;
+};
+
+/// A token is a byte; byte 0 ends a text.
+std::unique_ptr<Tokenizer> make_byte_tokenizer();
+
+/// The tokenizer whose files are in `folder`: a SentencePiece BPE (tokenizer.model), else GPT-2's
+/// byte-level BPE (vocab.json and merges.txt, else tokenizer.json). Throws ConfigError when there
+/// is none, or one that is damaged or that changes the text.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& folder);
+
+}  // namespace fourfold::data

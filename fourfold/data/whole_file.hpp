@@ -1,0 +1,17 @@
+// Small files that a user names, read at once.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fourfold::data {
+
+/// The content of a regular file of at most `limit` bytes. Throws ConfigError that names the file
+/// when it cannot be opened or is larger, IoError when reading fails.
+std::string read_whole(const std::string& path, std::int64_t limit);
+
+/// `message` as one line without control characters, for what other libraries say about damage.
+std::string one_line(std::string message);
+
+}  // namespace fourfold::data
