@@ -14,7 +14,10 @@ namespace fourfold::app {
 /// Runs with the program's own arguments and returns its exit status.
 using Command = std::function<int(char** argv)>;
 
+void add_dryrun(CLI::App& app, Command& command);
 void add_info(CLI::App& app, Command& command);
+void add_sample(CLI::App& app, Command& command);
+void add_train(CLI::App& app, Command& command);
 
 /// One line on standard error, after the program's name.
 void print_error(const std::string& line);

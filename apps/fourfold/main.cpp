@@ -22,6 +22,9 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", FOURFOLD_VERSION);
   app.require_subcommand(1);
   fourfold::app::Command command;
+  fourfold::app::add_train(app, command);
+  fourfold::app::add_sample(app, command);
+  fourfold::app::add_dryrun(app, command);
   fourfold::app::add_info(app, command);
   try {
     app.parse(argc, argv);

@@ -2,11 +2,10 @@
 #include "fourfold/data/bpe_trainer.hpp"
 
 #include <algorithm>
-#include <sentencepiece_trainer.h>
-#include <unordered_map>
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/data/sentencepiece/library.hpp"
 #include "fourfold/data/sentencepiece_tokenizer.hpp"
 #include "fourfold/data/utf8.hpp"
 #include "fourfold/data/whole_file.hpp"
@@ -27,23 +26,9 @@ constexpr std::int64_t kMostTokens = 1 << 20;
 /// U+2585, which SentencePiece uses for itself: it leaves out sentences with it.
 constexpr std::string_view kReserved = "\xe2\x96\x85";
 
-class Sentences : public sentencepiece::SentenceIterator {
- public:
-  explicit Sentences(const std::vector<std::string>& sentences) : sentences_(sentences) {}
-
-  bool done() const override { return at_ == sentences_.size(); }
-  void Next() override { ++at_; }
-  const std::string& value() const override { return sentences_[at_]; }
-  sentencepiece::util::Status status() const override { return {}; }
-
- private:
-  const std::vector<std::string>& sentences_;
-  std::size_t at_ = 0;
-};
-
 /// Everything that makes the model lossless and the same every time; without a log. Newlines never
 /// reach SentencePiece, so that they remain tokens by themselves: bytes.
-std::unordered_map<std::string, std::string> options(std::int64_t vocabulary) {
+sentencepiece_module::Library::Options options(std::int64_t vocabulary) {
   return {{"model_type", "bpe"},
           {"vocab_size", std::to_string(vocabulary)},
           {"normalization_rule_name", "identity"},
@@ -107,12 +92,10 @@ std::unique_ptr<Tokenizer> BpeTrainer::train(std::int64_t vocabulary) const {
     throw ConfigError(
         concat("a vocabulary of ", vocabulary, " is not possible: at most ", kMostTokens));
   }
-  Sentences sentences(sentences_);
-  std::string model;
   // Even smaller sizes fail as well, but without a word about what would do.
-  const auto status = sentencepiece::SentencePieceTrainer::Train(
-      options(std::max(vocabulary, kFixedTokens)), &sentences, &model);
-  if (!status.ok()) throw ConfigError(explain(status.ToString(), vocabulary));
+  auto [model, problem] = sentencepiece_module::library().train(
+      sentences_, options(std::max(vocabulary, kFixedTokens)));
+  if (!problem.empty()) throw ConfigError(explain(problem, vocabulary));
   return make_sentencepiece(std::move(model), "the new vocabulary");
 }
 

@@ -87,21 +87,22 @@ struct Stream {
 };
 
 void check_spec(const PrepareSpec& spec) {
+  if (!(spec.validation >= 0.0 && spec.validation < 1.0)) {
+    throw ConfigError(concat("data.validation = ", spec.validation,
+                             " is not a share from 0 to below 1: try 0.1"));
+  }
+  if (!spec.tokenizer_folder.empty()) return;
   if (spec.tokenizer != "bpe" && spec.tokenizer != "bytes") {
     throw ConfigError(
         concat("data.tokenizer = \"", spec.tokenizer, "\" is unknown: \"bpe\" or \"bytes\""));
   }
   if (spec.tokenizer == "bytes" && spec.vocabulary != 0 && spec.vocabulary != 256) {
-    throw ConfigError(concat("data.vocabulary = ", spec.vocabulary,
+    throw ConfigError(concat("model.vocab = ", spec.vocabulary,
                              " does not go with data.tokenizer = \"bytes\": leave it out"));
   }
   if (spec.tokenizer == "bpe" && spec.vocabulary < 1) {
     throw ConfigError(
-        concat("data.vocabulary = ", spec.vocabulary, " is not a size of a vocabulary: try 1024"));
-  }
-  if (!(spec.validation >= 0.0 && spec.validation < 1.0)) {
-    throw ConfigError(concat("data.validation = ", spec.validation,
-                             " is not a share from 0 to below 1: try 0.1"));
+        concat("model.vocab = ", spec.vocabulary, " is not a size of a vocabulary: try 1024"));
   }
 }
 
@@ -111,6 +112,7 @@ std::string entry_name(const PrepareSpec& spec, const TextFiles& text) {
   digest.add(kFormat);
   digest.add(spec.tokenizer);
   digest.add(spec.tokenizer == "bytes" ? 0 : static_cast<std::uint64_t>(spec.vocabulary));
+  if (!spec.tokenizer_folder.empty()) digest.add(tokenizer_digest(spec.tokenizer_folder));
   digest.add(std::bit_cast<std::uint64_t>(spec.validation));
   digest.add(static_cast<std::uint64_t>(spec.learn_bytes));
   digest.add(text.root);
@@ -130,7 +132,7 @@ class Preparation {
   /// Fills `folder`, which is empty.
   void run(const std::string& folder) {
     choose_files();
-    const auto tokenizer = spec_.tokenizer == "bytes" ? make_byte_tokenizer() : learn();
+    const auto tokenizer = make_tokenizer();
     fs::create_directory(folder + "/" + kTokenizerFolder);
     tokenizer->save(folder + "/" + kTokenizerFolder);
     encode(*tokenizer, folder);
@@ -187,6 +189,11 @@ class Preparation {
     return chosen(Choice::kValidation, piece, spec_.validation);
   }
 
+  std::unique_ptr<Tokenizer> make_tokenizer() const {
+    if (!spec_.tokenizer_folder.empty()) return load_tokenizer(spec_.tokenizer_folder);
+    return spec_.tokenizer == "bytes" ? make_byte_tokenizer() : learn();
+  }
+
   std::unique_ptr<Tokenizer> learn() const {
     const double share = static_cast<double>(spec_.learn_bytes) /
                          (static_cast<double>(prepared_.bytes) * (1.0 - spec_.validation));
@@ -199,7 +206,7 @@ class Preparation {
     try {
       return trainer.train(spec_.vocabulary);
     } catch (const ConfigError& error) {
-      fail(concat(error.what(), " (data.vocabulary)"));
+      fail(concat(error.what(), " (model.vocab)"));
     }
   }
 

@@ -12,9 +12,11 @@ namespace fourfold::data {
 struct PrepareSpec {
   std::string text;               ///< data.text: a file, or a folder with all below it
   std::string tokenizer = "bpe";  ///< data.tokenizer: "bpe" or "bytes"
-  std::int64_t vocabulary = 0;    ///< data.vocabulary: of the BPE; 0 or 256 for bytes
-  double validation = 0.0;        ///< data.validation: the share of the text kept for validation
-  std::string cache;              ///< data.cache: empty is default_cache_folder()
+  /// A folder whose tokenizer is used instead, as it is; empty: none.
+  std::string tokenizer_folder;
+  std::int64_t vocabulary = 0;  ///< model.vocab: of the BPE; 0 or 256 for bytes
+  double validation = 0.0;      ///< data.validation: the share of the text kept for validation
+  std::string cache;            ///< data.cache: empty is default_cache_folder()
   std::int64_t learn_bytes = 100'000'000;  ///< how much of the text the BPE learns from at most
 
   /// Called now and then, if set, with what is being done ("reading", "learning", "encoding") and

@@ -22,7 +22,7 @@ constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
 constexpr const char* kDescription = "/description.json";
 
 /// Stands for all files of the tokenizer: they are small, and a changed one would pass unnoticed.
-std::string tokenizer_digest(const std::string& folder) {
+std::string folder_digest(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     files.push_back(entry.path().string());
@@ -49,7 +49,7 @@ std::optional<Prepared> load(const std::string& folder) {
   prepared.bytes = number("bytes");
   prepared.files_used = number("files_used");
   prepared.files_skipped = number("files_skipped");
-  if (tokenizer_digest(prepared.tokenizer) != json.at("tokenizer_digest")) return std::nullopt;
+  if (folder_digest(prepared.tokenizer) != json.at("tokenizer_digest")) return std::nullopt;
   if (load_tokenizer(prepared.tokenizer)->vocabulary() != prepared.vocabulary) return std::nullopt;
   if (Tokens(prepared.train).size() != prepared.train_tokens) return std::nullopt;
   if (prepared.validation_tokens > 0) {
@@ -69,7 +69,7 @@ void describe_entry(const Prepared& prepared, const std::string& folder) {
       {"bytes", prepared.bytes},
       {"files_used", prepared.files_used},
       {"files_skipped", prepared.files_skipped},
-      {"tokenizer_digest", tokenizer_digest(folder + "/" + kTokenizerFolder)}};
+      {"tokenizer_digest", folder_digest(folder + "/" + kTokenizerFolder)}};
   write_text(folder + kDescription, json.dump(2) + "\n");
 }
 

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <sentencepiece_processor.h>
+#include <unordered_map>
 
 #include <nlohmann/json.hpp>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/file.hpp"
+#include "fourfold/data/sentencepiece/library.hpp"
 #include "fourfold/data/sentencepiece_model.hpp"
 #include "fourfold/data/token_texts.hpp"
 #include "fourfold/data/utf8.hpp"
@@ -47,21 +48,22 @@ class SentencePieceTokenizer : public Tokenizer {
   SentencePieceTokenizer(std::string model, const std::string& origin) : model_(std::move(model)) {
     const std::string why = why_unusable(model_);
     if (!why.empty()) throw ConfigError(concat(origin, " cannot be used: ", why));
-    const auto status = processor_.LoadFromSerializedProto(model_);
-    if (!status.ok()) {
-      throw ConfigError(concat(origin, " is damaged: ", one_line(status.ToString())));
-    }
-    for (int token = 0; token < processor_.GetPieceSize(); ++token) {
-      const bool silent = processor_.IsControl(token) || processor_.IsUnknown(token);
-      texts_.push_back(silent ? "" : with_spaces(processor_.IdToPiece(token)));
+    auto [loaded, problem] = sentencepiece_module::library().load(model_);
+    if (!loaded) throw ConfigError(concat(origin, " is damaged: ", one_line(problem)));
+    processor_ = std::move(loaded);
+    pieces_ = processor_->pieces();
+    std::unordered_map<std::string, std::int32_t> bytes;
+    for (const auto& piece : pieces_) {
+      if (piece.byte) bytes[piece.text] = static_cast<std::int32_t>(texts_.size());
+      texts_.push_back(piece.silent ? "" : with_spaces(piece.text));
     }
     for (unsigned byte = 0; byte < 256; ++byte) {
-      const int token = processor_.PieceToId(byte_name(byte));
-      if (!processor_.IsByte(token)) {
+      const auto found = bytes.find(byte_name(byte));
+      if (found == bytes.end()) {
         throw ConfigError(concat(origin, " is damaged: byte ", byte, " is not a token"));
       }
-      byte_tokens_[byte] = token;
-      texts_[static_cast<std::size_t>(token)] = std::string(1, static_cast<char>(byte));
+      byte_tokens_[byte] = found->second;
+      texts_[static_cast<std::size_t>(found->second)] = std::string(1, static_cast<char>(byte));
     }
   }
 
@@ -84,7 +86,7 @@ class SentencePieceTokenizer : public Tokenizer {
     return join_texts(texts_, tokens);
   }
   std::int64_t vocabulary() const override { return static_cast<std::int64_t>(texts_.size()); }
-  std::int32_t end_of_text() const override { return processor_.eos_id(); }
+  std::int32_t end_of_text() const override { return processor_->end_of_text(); }
 
   void save(const std::string& folder) const override {
     nlohmann::ordered_json config = {{"tokenizer_class", "LlamaTokenizer"},
@@ -93,23 +95,25 @@ class SentencePieceTokenizer : public Tokenizer {
                                      {"add_eos_token", false},
                                      {"add_prefix_space", false},
                                      {"clean_up_tokenization_spaces", false},
-                                     {"unk_token", processor_.IdToPiece(processor_.unk_id())}};
+                                     {"unk_token", piece(processor_->unknown())}};
     if (end_of_text() >= 0) {
-      config["bos_token"] = config["eos_token"] = processor_.IdToPiece(end_of_text());
+      config["bos_token"] = config["eos_token"] = piece(end_of_text());
     }
     write_text(folder + "/" + kSentencePieceFile, model_);
     write_text(folder + "/tokenizer_config.json", config.dump(2) + "\n");
   }
 
  private:
+  const std::string& piece(std::int32_t token) const {
+    return pieces_[static_cast<std::size_t>(token)].text;
+  }
+
   // SentencePiece would turn its mark into a space and what is not UTF-8 into U+FFFD: both go byte
   // by byte instead.
   void append_valid(std::string_view text, std::vector<std::int32_t>& tokens) const {
     while (!text.empty()) {
       const std::string_view plain = text.substr(0, text.find(kSpaceMark));
-      std::vector<int> pieces;
-      const auto status = processor_.Encode(plain, &pieces);
-      FOURFOLD_CHECK(status.ok(), one_line(status.ToString()));
+      const std::vector<int> pieces = processor_->encode(plain);
       tokens.insert(tokens.end(), pieces.begin(), pieces.end());
       text.remove_prefix(plain.size());
       append_bytes(text.substr(0, kSpaceMark.size()), tokens);
@@ -122,7 +126,8 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::string model_;
-  sentencepiece::SentencePieceProcessor processor_;
+  std::unique_ptr<sentencepiece_module::Model> processor_;
+  std::vector<sentencepiece_module::Piece> pieces_;
   std::vector<std::string> texts_;
   std::array<std::int32_t, 256> byte_tokens_{};
 };

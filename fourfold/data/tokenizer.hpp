@@ -40,6 +40,12 @@ class Tokenizer {
 /// A token is a byte; byte 0 ends a text.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
+/// Whether a folder holds the files of a tokenizer, good or bad.
+bool has_tokenizer(const std::string& folder);
+
+/// Changes with the files that load_tokenizer would read.
+std::string tokenizer_digest(const std::string& folder);
+
 /// The tokenizer whose files are in `folder`: a SentencePiece BPE (tokenizer.model), else GPT-2's
 /// byte-level BPE (vocab.json and merges.txt, else tokenizer.json). Throws ConfigError when there
 /// is none, or one that is damaged or that changes the text.

@@ -53,8 +53,7 @@ class IndexSax final : public StrictSax {
   }
 
   bool key(string_t& key) override {
-    // Keys further down do not matter, and must not be taken for those at the top.
-    if (depth_ == 1 || inside_) key_ = std::move(key);
+    key_ = std::move(key);
     return true;
   }
 
@@ -92,9 +91,9 @@ class IndexSax final : public StrictSax {
   }
 
   std::map<std::string, std::string> files_;
-  std::string key_;
-  std::size_t depth_ = 0;
-  bool inside_ = false;  // of the weight_map
+  std::string key_;        // the last one, at whatever depth
+  std::size_t depth_ = 0;  // of objects and lists
+  bool inside_ = false;    // of the weight_map
   bool seen_ = false;
 };
 

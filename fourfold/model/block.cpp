@@ -16,46 +16,6 @@ using nn::Spread;
 
 namespace {
 
-/// How many of the grids that would work a message names.
-constexpr std::size_t kNamedGrids = 6;
-
-bool splits_heads(const GptSpec& spec, const grid::Sizes& g) {
-  return spec.heads % (std::int64_t{g.x} * g.y) == 0;
-}
-
-/// Whether attention can be split by samples over x; `samples` divides over data and z.
-bool splits_samples(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
-  return spec.heads % g.y == 0 && samples / (std::int64_t{g.data} * g.z) % g.x == 0;
-}
-
-bool fits(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
-  const std::int64_t groups = std::int64_t{g.data} * g.z;
-  if (samples % groups != 0 || spec.width % g.x != 0 || spec.width % g.y != 0) return false;
-  const std::int64_t rows = samples / groups * spec.context;
-  const bool sharded = spec.activations == Activations::kSharded;
-  if (sharded && (rows % g.x != 0 || rows % g.y != 0)) return false;
-  return splits_heads(spec, g) || splits_samples(spec, g, samples);
-}
-
-/// The grids of as many ranks that the model fits, for a message.
-std::string grids_that_work(int ranks, const GptSpec& spec, std::int64_t samples) {
-  std::vector<std::string> found;
-  for (const grid::Sizes& g :
-       grid::factorisations(ranks, {Axis::kX, Axis::kY, Axis::kZ, Axis::kData})) {
-    if (!fits(spec, g, samples)) continue;
-    if (found.size() == kNamedGrids) return join(found, " or ") + " and others";
-    found.push_back(concat("x=", g.x, ",y=", g.y, ",z=", g.z, ",data=", g.data));
-  }
-  return found.empty() ? "none; change the ranks, the batch or the heads" : join(found, " or ");
-}
-
-grid::Sizes sizes_of(const Mesh& mesh) {
-  return {.x = mesh.size(Axis::kX),
-          .y = mesh.size(Axis::kY),
-          .z = mesh.size(Axis::kZ),
-          .data = mesh.size(Axis::kData)};
-}
-
 nn::LinearSpec linear(const std::string& name, std::int64_t in, std::int64_t out, bool transposed,
                       Spread input, Spread output, double deviation) {
   return {.name = name,
@@ -84,16 +44,6 @@ double residual_deviation(const GptSpec& spec) {
 }
 
 }  // namespace
-
-AttentionSplit attention_split(const Mesh& mesh, const GptSpec& spec, std::int64_t samples) {
-  const grid::Sizes g = sizes_of(mesh);
-  if (splits_heads(spec, g)) return AttentionSplit::kHeads;
-  if (splits_samples(spec, g, samples)) return AttentionSplit::kSamples;
-  throw ConfigError(concat(spec.heads, " heads cannot be split over x=", g.x, " times y=", g.y,
-                           ", nor ", samples / (std::int64_t{g.data} * g.z),
-                           " samples of a rank over x; with as many ranks these grids work: ",
-                           grids_that_work(mesh.grid().ranks(), spec, samples)));
-}
 
 Block::Block(const Mesh& mesh, const GptSpec& spec, std::int64_t number, AttentionSplit split)
     : mesh_(&mesh),

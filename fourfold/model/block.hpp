@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "fourfold/model/fit.hpp"
 #include "fourfold/nn/attention.hpp"
 #include "fourfold/nn/linear.hpp"
 #include "fourfold/nn/norm.hpp"
@@ -14,30 +15,6 @@ namespace fourfold::model {
 
 using at::Tensor;
 using tensor::Mesh;
-
-struct GptSpec {
-  std::int64_t vocabulary = 0;
-  std::int64_t width = 0;
-  std::int64_t heads = 0;
-  std::int64_t layers = 0;
-  std::int64_t context = 0;
-  double dropout = 0;
-  bool tied = true;  ///< the head uses the table of the embedding
-  nn::Activations activations = nn::Activations::kSharded;
-  bool checkpoint = false;  ///< keep only the blocks' inputs
-  nn::Precision precision;
-  std::uint64_t seed = 1;
-};
-
-/// How the ranks along x and y share the work of attention.
-enum class AttentionSplit {
-  kHeads,    ///< each has some of the heads
-  kSamples,  ///< along y some of the heads, along x some of the samples
-};
-
-/// Heads if they divide, else samples. Throws ConfigError that says which grids would work when
-/// neither does.
-AttentionSplit attention_split(const Mesh& mesh, const GptSpec& spec, std::int64_t samples);
 
 class Block {
  public:

@@ -21,6 +21,12 @@ const Recipe& checked(const Recipe& recipe) {
   return recipe;
 }
 
+/// The parameters, after they have got their values: the optimizer takes over what they have.
+nn::Parameters filled(const model::Gpt& model, const std::function<void(const model::Gpt&)>& fill) {
+  if (fill) fill(model);
+  return model.parameters();
+}
+
 /// Along x and y all ranks have the same part of the loss: one of them counts.
 bool counts_loss(const Mesh& mesh) {
   return mesh.coord()[Axis::kX] == 0 && mesh.coord()[Axis::kY] == 0;
@@ -37,11 +43,12 @@ void sum_over_everyone(const Mesh& mesh, std::array<double, kCount>& values) {
 
 }  // namespace
 
-Trainer::Trainer(const Mesh& mesh, const Recipe& recipe)
+Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
+                 const std::function<void(const model::Gpt&)>& fill)
     : mesh_(&mesh),
       recipe_(checked(recipe)),
       model_(mesh, recipe.model, recipe.micro_batch),
-      optimizer_(mesh, model_.parameters(), recipe.optimizer) {}
+      optimizer_(mesh, filled(model_, fill), recipe.optimizer) {}
 
 Trainer::Pass Trainer::read_pass(std::int64_t first_sample, const ReadSample& read) const {
   Pass pass;

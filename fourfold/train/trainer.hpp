@@ -35,8 +35,10 @@ struct StepResult {
 
 class Trainer {
  public:
-  /// Throws ConfigError that says what to change when the model does not fit the grid.
-  Trainer(const Mesh& mesh, const Recipe& recipe);
+  /// Throws ConfigError that says what to change when the model does not fit the grid. `fill` may
+  /// give the parameters other values than the random ones.
+  Trainer(const Mesh& mesh, const Recipe& recipe,
+          const std::function<void(const model::Gpt&)>& fill = {});
 
   /// Step 1, 2, ...: its samples are those from (number - 1) * batch on. On a dry mesh nothing is
   /// read, and the result means nothing. Throws Error, on all ranks and before any parameter has

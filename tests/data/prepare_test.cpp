@@ -199,10 +199,10 @@ TEST_F(Prepare, RefusesWrongSettings) {
   EXPECT_SAYS(why(some), "data.tokenizer = \"words\"");
   some = spec("t");
   some.vocabulary = 300;
-  EXPECT_SAYS(why(some), "data.vocabulary = 300");
+  EXPECT_SAYS(why(some), "model.vocab = 300");
   some = spec("t", "bpe");
   some.vocabulary = 0;
-  EXPECT_SAYS(why(some), "data.vocabulary = 0");
+  EXPECT_SAYS(why(some), "model.vocab = 0");
   for (const double share : {-0.1, 1.0, 2.0, std::nan("")}) {
     some = spec("t");
     some.validation = share;

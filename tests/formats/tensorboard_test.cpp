@@ -252,6 +252,8 @@ TEST_F(Events, SaysWhyNoFileCanBeMade) {
             path("file").string() + " cannot be written: Not a directory");
   EXPECT_SAYS(message_of<IoError>([&] { EventWriter writer("/proc/none"); }),
               "/proc/none cannot be written: ");
+  EXPECT_SAYS(message_of<IoError>([&] { EventWriter writer("/proc"); }),
+              "/proc/events.out.tfevents.");
 }
 
 }  // namespace

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/fourfold/options.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace fourfold::app {
+
+void add_config_options(CLI::App& app, config::Source& source) {
+  app.add_option("config", source.path, "the configuration: a TOML file")
+      ->required()
+      ->option_text("CONFIG.toml");
+  app.add_option("--set", source.overrides, "overrides a key of the configuration")
+      ->option_text("section.key=value")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--grid", source.grid, "how the ranks are arranged, as in x=2,y=2,z=1,data=1");
+}
+
+}  // namespace fourfold::app

@@ -1,0 +1,18 @@
+// The options that subcommands with a configuration have in common.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "fourfold/config/read.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace fourfold::app {
+
+/// Adds CONFIG, --set and --grid.
+void add_config_options(CLI::App& app, config::Source& source);
+
+}  // namespace fourfold::app

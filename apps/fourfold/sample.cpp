@@ -1,0 +1,154 @@
+// fourfold sample: text from a trained model.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/file.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/checkpoint/model_config.hpp"
+#include "fourfold/checkpoint/weights.hpp"
+#include "fourfold/data/tokenizer.hpp"
+#include "fourfold/model/generate.hpp"
+
+#include "apps/fourfold/commands.hpp"
+#include "apps/fourfold/ranks.hpp"
+
+namespace fourfold::app {
+
+namespace {
+
+struct Options {
+  RankOptions ranks;
+  std::string folder;
+  std::string prompt;
+  std::int64_t tokens = 100;
+  std::int64_t samples = 1;
+  model::Sampling sampling{.temperature = 0.8, .top_k = 50};
+  std::string json;
+};
+
+/// The folder's model, as one that continues a single text: replicated activations have no rows
+/// that would have to divide.
+model::GptSpec spec_of(const std::string& folder) {
+  model::GptSpec spec = checkpoint::read_model_config(folder);
+  spec.activations = nn::Activations::kReplicated;
+  return spec;
+}
+
+/// As one text is not split over z and data, a grid over x and y: as square as the heads allow.
+grid::Sizes sampling_grid(const model::GptSpec& spec, int ranks) {
+  grid::Sizes best;
+  int longest = 0;
+  for (const grid::Sizes& g : model::fitting_grids(spec, ranks, 1)) {
+    if (g.z * g.data > 1 || (longest > 0 && std::max(g.x, g.y) >= longest)) continue;
+    best = g;
+    longest = std::max(g.x, g.y);
+  }
+  if (longest == 0) {
+    throw ConfigError(concat("a model with ", spec.heads, " heads and width ", spec.width,
+                             " cannot be split over ", ranks,
+                             " ranks; choose a number that divides the heads"));
+  }
+  return best;
+}
+
+void check(const Options& options) {
+  const auto require = [](bool condition, const char* message) {
+    if (!condition) throw ConfigError(message);
+  };
+  require(options.tokens >= 1, "--tokens must be at least 1");
+  require(options.samples >= 1, "--samples must be at least 1");
+  require(options.sampling.temperature >= 0 && std::isfinite(options.sampling.temperature),
+          "--temperature must be a number of at least 0");
+  require(options.sampling.top_k >= 0, "--top-k must be at least 0");
+  if (!options.json.empty()) check_writable("--json", options.json);
+}
+
+/// One continuation of the prompt; prints as it goes, on the first rank. Returns its text.
+std::string continue_text(const tensor::Mesh& mesh, const model::Gpt& gpt,
+                          const data::Tokenizer& tokenizer, const Options& options,
+                          std::int64_t number) {
+  const bool first = mesh.everyone().rank() == 0;
+  std::vector<std::int64_t> tokens;
+  for (const std::int32_t token : tokenizer.encode(options.prompt)) tokens.push_back(token);
+  if (tokens.empty()) {
+    // Nothing to continue: begin where a text begins.
+    tokens.push_back(std::max<std::int64_t>(0, tokenizer.end_of_text()));
+  }
+  std::string text = options.prompt;
+  if (first) std::fputs(text.c_str(), stdout);
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    const std::vector<double> logits = model::next_logits(
+        mesh, gpt, tokens, std::min(gpt.spec().vocabulary, tokenizer.vocabulary()));
+    const std::int64_t token = model::pick_token(
+        logits, options.sampling, static_cast<std::uint64_t>(number * options.tokens + i));
+    if (token == tokenizer.end_of_text()) break;
+    tokens.push_back(token);
+    const std::int32_t one = static_cast<std::int32_t>(token);
+    const std::string piece = tokenizer.decode({&one, 1});
+    text += piece;
+    if (first) {
+      std::fwrite(piece.data(), 1, piece.size(), stdout);
+      std::fflush(stdout);
+    }
+  }
+  if (first) std::fputs("\n", stdout);
+  return text;
+}
+
+void run(comm::World& world, const Options& options) {
+  const model::GptSpec spec = spec_of(options.folder);
+  const std::unique_ptr<data::Tokenizer> tokenizer = data::load_tokenizer(options.folder);
+  const tensor::Mesh mesh(world, grid::Grid(sampling_grid(spec, world.size())));
+  const model::Gpt gpt(mesh, spec, 1);
+  checkpoint::load_weights(mesh, gpt, options.folder);
+  nlohmann::json texts = nlohmann::json::array();
+  for (std::int64_t i = 0; i < options.samples; ++i) {
+    if (i > 0 && world.rank() == 0) std::fputs("----\n", stdout);
+    texts.push_back(continue_text(mesh, gpt, *tokenizer, options, i));
+  }
+  if (world.rank() != 0 || options.json.empty()) return;
+  // Half a character may stand at the end of a text.
+  const nlohmann::json json = {{"samples", texts}, {"ranks", world.size()}};
+  write_text(options.json,
+             json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace
+
+void add_sample(CLI::App& app, Command& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sample = app.add_subcommand("sample", "continues a text with a trained model");
+  sample->add_option("folder", options->folder, "a run's folder, or GPT-2's own")
+      ->required()
+      ->option_text("RUN_DIR");
+  sample->add_option("--prompt", options->prompt, "the text to continue");
+  sample->add_option("--tokens", options->tokens, "how many to add")->capture_default_str();
+  sample->add_option("--samples", options->samples, "how many continuations")
+      ->capture_default_str();
+  sample
+      ->add_option("--temperature", options->sampling.temperature,
+                   "0 always takes the likeliest token, 1 draws as the model says")
+      ->capture_default_str();
+  sample->add_option("--top-k", options->sampling.top_k, "draw from the likeliest so many; 0: all")
+      ->capture_default_str();
+  sample->add_option("--seed", options->sampling.seed, "another one gives another text")
+      ->capture_default_str();
+  sample->add_option("--json", options->json, "write the texts to this file as well");
+  add_rank_options(*sample, options->ranks);
+  sample->callback([options, &command] {
+    command = [options](char** argv) {
+      check(*options);
+      // What would go wrong on every rank, before any is started.
+      static_cast<void>(data::load_tokenizer(options->folder));
+      static_cast<void>(sampling_grid(spec_of(options->folder), options->ranks.ranks.value_or(1)));
+      return run_on_ranks(options->ranks, argv, [&](comm::World& world) { run(world, *options); });
+    };
+  });
+}
+
+}  // namespace fourfold::app

@@ -1,0 +1,77 @@
+// fourfold train: trains the model of a configuration.
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/file.hpp"
+#include "fourfold/checkpoint/model_config.hpp"
+#include "fourfold/launch/environment.hpp"
+#include "fourfold/train/dataset.hpp"
+#include "fourfold/train/run.hpp"
+#include "fourfold/train/setup.hpp"
+
+#include "apps/fourfold/commands.hpp"
+#include "apps/fourfold/console.hpp"
+#include "apps/fourfold/options.hpp"
+#include "apps/fourfold/ranks.hpp"
+
+namespace fourfold::app {
+
+namespace {
+
+struct Options {
+  RankOptions ranks;
+  config::Source source;
+  train::RunSpec run;
+};
+
+/// Everything that can be wrong and that one process can see, before others are started; it also
+/// prepares the data, so that no rank has to wait for it.
+void check(const Options& options, int ranks) {
+  config::Config config = options.run.config;
+  const train::Console console = make_console();
+  static_cast<void>(train::open_dataset(config, options.run.init_from, console.show));
+  train::settle_grid(config, ranks);
+  train::check_fit(config);
+}
+
+int run(Options& options, char** argv) {
+  options.run.config = config::read(options.source);
+  options.run.name = std::filesystem::path(options.source.path).stem().string();
+  if (!options.run.json.empty()) check_writable("--json", options.run.json);
+  train::check_run_folder(options.run.out);
+  if (!options.run.init_from.empty()) {
+    static_cast<void>(checkpoint::read_model_config(options.run.init_from));
+  }
+  const config::ParallelConfig& parallel = options.run.config.parallel;
+  if (!options.ranks.ranks && !launch::is_rank() && parallel.given) {
+    const int needed = grid::Grid(parallel.sizes).ranks();
+    if (needed > 1) options.ranks.ranks = needed;
+  }
+  if (options.ranks.ranks) {
+    check(options, *options.ranks.ranks);
+    announce_terminal();
+  }
+  return run_on_ranks(options.ranks, argv,
+                      [&](comm::World& world) { train::run(world, options.run, make_console()); });
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Command& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* train = app.add_subcommand("train", "trains a model");
+  add_config_options(*train, options->source);
+  add_rank_options(*train, options->ranks);
+  train->add_option("--out", options->run.out, "the run's folder; without it a new one in runs/");
+  train->add_option("--init-from", options->run.init_from,
+                    "start from the weights in this folder: a run's, or GPT-2's own");
+  train->add_option("--json", options->run.json, "write the results to this file");
+  train->callback(
+      [options, &command] { command = [options](char** argv) { return run(*options, argv); }; });
+}
+
+}  // namespace fourfold::app

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/data/sentencepiece/library.hpp"
+
+namespace fourfold::data::sentencepiece_module {
+
+namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kOwnSymbolsFirst = 0;  // the sanitizer cannot; its builds have no libtorch
+#else
+constexpr int kOwnSymbolsFirst = RTLD_DEEPBIND;
+#endif
+
+const Library& open() {
+  // Found by the run path of the program. Never closed: tokenizers live as long as they like.
+  void* module = dlopen("libfourfold_sentencepiece.so", RTLD_NOW | RTLD_LOCAL | kOwnSymbolsFirst);
+  void* entry = module != nullptr ? dlsym(module, kEntry) : nullptr;
+  if (entry == nullptr) throw Error(concat("SentencePiece cannot be loaded: ", dlerror()));
+  return *reinterpret_cast<Entry>(entry)();
+}
+
+}  // namespace
+
+const Library& library() {
+  static const Library& loaded = open();
+  return loaded;
+}
+
+}  // namespace fourfold::data::sentencepiece_module

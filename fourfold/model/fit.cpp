@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/fit.hpp"
+
+#include "fourfold/base/check.hpp"
+
+namespace fourfold::model {
+
+using grid::Axis;
+
+namespace {
+
+/// How many of the grids that would work a message names.
+constexpr std::size_t kNamedGrids = 6;
+
+bool splits_heads(const GptSpec& spec, const grid::Sizes& g) {
+  return spec.heads % (std::int64_t{g.x} * g.y) == 0;
+}
+
+/// Whether attention can be split by samples over x; `samples` divides over data and z.
+bool splits_samples(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
+  return spec.heads % g.y == 0 && samples / (std::int64_t{g.data} * g.z) % g.x == 0;
+}
+
+grid::Sizes sizes_of(const Mesh& mesh) {
+  return {.x = mesh.size(Axis::kX),
+          .y = mesh.size(Axis::kY),
+          .z = mesh.size(Axis::kZ),
+          .data = mesh.size(Axis::kData)};
+}
+
+}  // namespace
+
+bool fits(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
+  const std::int64_t groups = std::int64_t{g.data} * g.z;
+  if (samples % groups != 0 || spec.width % g.x != 0 || spec.width % g.y != 0) return false;
+  const std::int64_t rows = samples / groups * spec.context;
+  const bool sharded = spec.activations == nn::Activations::kSharded;
+  if (sharded && (rows % g.x != 0 || rows % g.y != 0)) return false;
+  return splits_heads(spec, g) || splits_samples(spec, g, samples);
+}
+
+std::vector<grid::Sizes> fitting_grids(const GptSpec& spec, int ranks, std::int64_t samples) {
+  std::vector<grid::Sizes> found;
+  for (const grid::Sizes& g :
+       grid::factorisations(ranks, {Axis::kX, Axis::kY, Axis::kZ, Axis::kData})) {
+    if (fits(spec, g, samples)) found.push_back(g);
+  }
+  return found;
+}
+
+std::string grids_that_work(const GptSpec& spec, int ranks, std::int64_t samples) {
+  std::vector<std::string> named;
+  for (const grid::Sizes& g : fitting_grids(spec, ranks, samples)) {
+    if (named.size() == kNamedGrids) return join(named, " or ") + " and others";
+    named.push_back(concat("x=", g.x, ",y=", g.y, ",z=", g.z, ",data=", g.data));
+  }
+  return named.empty() ? "none; change the ranks, the batch or the heads" : join(named, " or ");
+}
+
+AttentionSplit attention_split(const Mesh& mesh, const GptSpec& spec, std::int64_t samples) {
+  const grid::Sizes g = sizes_of(mesh);
+  if (splits_heads(spec, g)) return AttentionSplit::kHeads;
+  if (splits_samples(spec, g, samples)) return AttentionSplit::kSamples;
+  throw ConfigError(concat(spec.heads, " heads cannot be split over x=", g.x, " times y=", g.y,
+                           ", nor ", samples / (std::int64_t{g.data} * g.z),
+                           " samples of a rank over x; with as many ranks these grids work: ",
+                           grids_that_work(spec, mesh.grid().ranks(), samples)));
+}
+
+}  // namespace fourfold::model

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/generate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "fourfold/base/check.hpp"
+
+namespace fourfold::model {
+
+using grid::Axis;
+
+namespace {
+
+/// In [0, 1).
+double uniform(std::uint64_t seed, std::uint64_t index) {
+  const tensor::Key key = tensor::key_of(tensor::key_of(seed, "sampling"), index);
+  return static_cast<double>(key.value >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+std::int64_t pick_token(std::span<const double> logits, const Sampling& sampling,
+                        std::uint64_t index) {
+  for (const double logit : logits) {
+    if (std::isnan(logit)) throw Error("the model's logits are not numbers");
+  }
+  // The likeliest first; of equals the smaller token.
+  std::vector<std::int64_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto likelier = [&](std::int64_t a, std::int64_t b) {
+    const double of_a = logits[static_cast<std::size_t>(a)];
+    const double of_b = logits[static_cast<std::size_t>(b)];
+    return of_a != of_b ? of_a > of_b : a < b;
+  };
+  const auto size = static_cast<std::int64_t>(order.size());
+  const std::int64_t kept = sampling.temperature == 0 ? 1
+                            : sampling.top_k > 0      ? std::min(sampling.top_k, size)
+                                                      : size;
+  std::partial_sort(order.begin(), order.begin() + kept, order.end(), likelier);
+  if (kept == 1) return order[0];
+  const double largest = logits[static_cast<std::size_t>(order[0])];
+  std::vector<double> sums;
+  double sum = 0;
+  for (std::int64_t i = 0; i < kept; ++i) {
+    const double logit = logits[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])];
+    sums.push_back(sum += std::exp((logit - largest) / sampling.temperature));
+  }
+  const double drawn = uniform(sampling.seed, index) * sum;
+  const auto found = std::upper_bound(sums.begin(), sums.end(), drawn);
+  return order[static_cast<std::size_t>(std::min(found - sums.begin(), kept - 1))];
+}
+
+std::vector<double> next_logits(const Mesh& mesh, const Gpt& gpt,
+                                std::span<const std::int64_t> tokens, std::int64_t vocabulary) {
+  FOURFOLD_CHECK(!tokens.empty() && vocabulary <= gpt.spec().vocabulary);
+  FOURFOLD_CHECK(mesh.size({Axis::kData, Axis::kZ}) == 1, "one sample cannot be split");
+  const at::NoGradGuard no_graph;
+  const auto count = std::min(static_cast<std::int64_t>(tokens.size()), gpt.spec().context);
+  const Tensor input = at::empty({1, count}, at::kLong);
+  std::copy(tokens.end() - count, tokens.end(), input.data_ptr<std::int64_t>());
+  const Tensor logits = gpt.logits(input, {.samples = 1, .context = count}, false);
+  const Tensor last = logits.narrow(0, logits.size(0) - 1, 1).to(at::kDouble).contiguous();
+  // One row a rank; each has its part of the vocabulary at the beginning.
+  const Tensor parts = tensor::all_gather(mesh.comm({Axis::kY, Axis::kX}), last).wait();
+  std::vector<double> result(static_cast<std::size_t>(gpt.spec().vocabulary));
+  for (int y = 0; y < mesh.size(Axis::kY); ++y) {
+    for (int x = 0; x < mesh.size(Axis::kX); ++x) {
+      grid::Coord coord;
+      coord[Axis::kX] = x;
+      coord[Axis::kY] = y;
+      const grid::Range range =
+          grid::range_along(gpt.spec().vocabulary, {Axis::kY, Axis::kX}, mesh.grid(), coord);
+      const double* from = parts.data_ptr<double>() +
+                           mesh.grid().index_along({Axis::kY, Axis::kX}, coord) * parts.size(1);
+      std::copy(from, from + range.size(), result.begin() + range.begin);
+    }
+  }
+  result.resize(static_cast<std::size_t>(vocabulary));
+  return result;
+}
+
+}  // namespace fourfold::model

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/dataset.hpp"
+
+#include <algorithm>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/base/units.hpp"
+#include "fourfold/data/prepare.hpp"
+
+namespace fourfold::train {
+
+namespace {
+
+/// The data as it stands on disk.
+struct Streams {
+  data::Tokens train;
+  std::optional<data::Tokens> validation;
+};
+
+std::shared_ptr<data::Tokenizer> tokenizer_of(const std::string& folder) {
+  return data::load_tokenizer(folder);
+}
+
+void settle_vocabulary(config::Config& config, std::int64_t vocabulary) {
+  if (config.model.vocab == 0) config.model.vocab = vocabulary;
+  if (config.model.vocab < vocabulary) {
+    throw ConfigError(concat("model.vocab = ", config.model.vocab, " is less than the ", vocabulary,
+                             " tokens of the tokenizer; set it to that or more"));
+  }
+}
+
+Streams open_text(config::Config& config, const std::string& init_from, Dataset& dataset,
+                  const std::function<void(const std::string&)>& show_progress) {
+  data::PrepareSpec spec;
+  spec.text = config.data.text;
+  spec.tokenizer = config::to_string(config.data.tokenizer);
+  spec.vocabulary = config.model.vocab;
+  if (config.data.tokenizer == config::Tokenizer::kBytes) spec.vocabulary = 0;
+  if (!init_from.empty() && data::has_tokenizer(init_from)) spec.tokenizer_folder = init_from;
+  spec.validation = config.data.validation;
+  spec.cache = config.data.cache;
+  spec.progress = [&](std::string_view stage, double done) {
+    show_progress(concat(stage, " ", config.data.text, ": ", static_cast<int>(100 * done), "%"));
+  };
+  const data::Prepared prepared = data::prepare(spec);
+  dataset.tokenizer = tokenizer_of(prepared.tokenizer);
+  settle_vocabulary(config, prepared.vocabulary);
+  dataset.about = concat(prepared.files_used, prepared.files_used == 1 ? " file, " : " files, ",
+                         Bytes(prepared.bytes), " of text, ", prepared.train_tokens, " tokens and ",
+                         prepared.validation_tokens, " for validation",
+                         prepared.from_cache ? " (prepared before)" : "");
+  Streams streams{data::Tokens(prepared.train), std::nullopt};
+  if (!prepared.validation.empty()) streams.validation.emplace(prepared.validation);
+  return streams;
+}
+
+Streams open_tokens(config::Config& config, const std::string& init_from, Dataset& dataset) {
+  data::Tokens all(config.data.tokens);
+  all.check_below(config.model.vocab);
+  if (!init_from.empty() && data::has_tokenizer(init_from))
+    dataset.tokenizer = tokenizer_of(init_from);
+  Streams streams{all, std::nullopt};
+  if (!config.data.validation_tokens.empty()) {
+    streams.validation.emplace(config.data.validation_tokens);
+    streams.validation->check_below(config.model.vocab);
+  } else if (config.data.validation > 0) {
+    const auto kept =
+        static_cast<std::int64_t>(static_cast<double>(all.size()) * (1 - config.data.validation));
+    streams.train = all.slice(0, kept);
+    streams.validation.emplace(all.slice(kept, all.size()));
+  }
+  dataset.about = concat(streams.train.size(), " tokens and ",
+                         streams.validation ? streams.validation->size() : 0, " for validation");
+  return streams;
+}
+
+}  // namespace
+
+Dataset open_dataset(config::Config& config, const std::string& init_from,
+                     const std::function<void(const std::string&)>& show_progress) {
+  Dataset dataset;
+  const Streams streams = config.data.text.empty()
+                              ? open_tokens(config, init_from, dataset)
+                              : open_text(config, init_from, dataset, show_progress);
+  dataset.train.emplace(streams.train, config.model.context, config.train.seed);
+  if (streams.validation) {
+    if (streams.validation->size() <= config.model.context) {
+      throw ConfigError(
+          concat("the validation data has ", streams.validation->size(),
+                 " tokens, fewer than a sample of ", config.model.context,
+                 " and the next one; set data.validation to a larger share, or to 0"));
+    }
+    dataset.validation.emplace(*streams.validation, config.model.context, config.train.seed);
+  }
+  return dataset;
+}
+
+ReadSample read_training(const Dataset& dataset) {
+  return
+      [&samples = *dataset.train](std::int64_t sample, std::int64_t* tokens,
+                                  std::int64_t* targets) { samples.read(sample, tokens, targets); };
+}
+
+ReadSample read_validation(const Dataset& dataset) {
+  return [&samples = *dataset.validation](std::int64_t sample, std::int64_t* tokens,
+                                          std::int64_t* targets) {
+    // A last batch that the data does not fill is filled from its beginning.
+    samples.read_window(sample % samples.windows(), tokens, targets);
+  };
+}
+
+std::int64_t validation_passes(const Dataset& dataset, const config::TrainConfig& config) {
+  const std::int64_t windows = dataset.validation->windows();
+  const std::int64_t most = (windows + config.micro_batch - 1) / config.micro_batch;
+  return std::min(config.validate_batches, most);
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,37 @@
+// The data of a run: text made into tokens, or token files, cut into samples.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "fourfold/config/config.hpp"
+#include "fourfold/data/samples.hpp"
+#include "fourfold/data/tokenizer.hpp"
+#include "fourfold/train/trainer.hpp"
+
+namespace fourfold::train {
+
+struct Dataset {
+  std::optional<data::Samples> train;
+  std::optional<data::Samples> validation;     ///< where some data is kept for it
+  std::shared_ptr<data::Tokenizer> tokenizer;  ///< null for token files
+  std::string about;                           ///< one line for the user
+};
+
+/// Prepares the text, or takes it from the cache; or opens the token files. Fills in the model's
+/// vocabulary where the configuration leaves it to the tokenizer. A model that training starts from
+/// (`init_from`, may be empty) brings its tokenizer along. Throws ConfigError.
+Dataset open_dataset(config::Config& config, const std::string& init_from,
+                     const std::function<void(const std::string&)>& show_progress);
+
+/// For Trainer::step and Trainer::validate. The dataset must outlive them.
+ReadSample read_training(const Dataset& dataset);
+ReadSample read_validation(const Dataset& dataset);
+
+/// How many passes over micro-batches a validation makes: no more than there is data for.
+std::int64_t validation_passes(const Dataset& dataset, const config::TrainConfig& config);
+
+}  // namespace fourfold::train

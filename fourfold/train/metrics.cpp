@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/metrics.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+
+#include <nlohmann/json.hpp>
+
+#include "fourfold/base/text.hpp"
+
+namespace fourfold::train {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class... Values>
+std::string format(const char* text, Values... values) {
+  std::array<char, 256> line{};
+  std::snprintf(line.data(), line.size(), text, values...);
+  return line.data();
+}
+
+Json json_of(const StepMetrics& step) {
+  return {{"step", step.step},
+          {"loss", step.loss},
+          {"grad_norm", step.grad_norm},
+          {"lr", step.rate},
+          {"seconds", step.seconds.value()},
+          {"exposed_seconds", step.exposed.value()}};
+}
+
+Json json_of(const comm::CounterKey& key, const comm::Count& count) {
+  return {{"op", schedule::to_string(key.op)},
+          {"axes", key.axes},
+          {"group_size", key.group_size},
+          {"calls", count.calls},
+          {"payload_bytes", count.payload.value()},
+          {"wire_bytes", count.wire.bytes.value()},
+          {"messages", count.wire.messages},
+          {"seconds", count.seconds.value()},
+          {"exposed_seconds", count.exposed_seconds.value()}};
+}
+
+}  // namespace
+
+std::string short_time(Seconds time) {
+  const auto seconds = static_cast<long long>(std::llround(std::max(0.0, time.value())));
+  if (seconds >= 3600) return format("%lldh%02lldm", seconds / 3600, seconds / 60 % 60);
+  if (seconds >= 60) return format("%lldm%02llds", seconds / 60, seconds % 60);
+  return format("%llds", seconds);
+}
+
+std::string describe(const StepMetrics& s, std::int64_t steps, Seconds left) {
+  const double exposed = s.seconds.value() > 0 ? s.exposed / s.seconds : 0;
+  return format(
+      "step %lld/%lld  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  mfu %.2f  exposed %.1f%%  "
+      "%s left",
+      static_cast<long long>(s.step), static_cast<long long>(steps), s.loss, s.rate, s.grad_norm,
+      s.tokens_per_second, s.mfu, 100 * exposed, short_time(left).c_str());
+}
+
+std::string to_json(const RunMetrics& run) {
+  Json json = {{"ranks", run.ranks}, {"grid", run.grid}};
+  json["steps"] = Json::array();
+  for (const StepMetrics& step : run.steps) json["steps"].push_back(json_of(step));
+  json["communication"] = Json::array();
+  for (const auto& [key, count] : run.communication) {
+    json["communication"].push_back(json_of(key, count));
+  }
+  for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
+    json["memory"][to_string(static_cast<tensor::MemoryClass>(i))] = run.memory.by_class[i].value();
+  }
+  json["summary"] = {{"val_loss", run.val_loss ? Json(*run.val_loss) : Json(nullptr)},
+                     {"tokens_per_second", run.tokens_per_second},
+                     {"model_flops_per_second", run.model_flops.value()},
+                     {"gemm_flops_per_second", run.gemm_flops.value()},
+                     {"mfu", run.mfu},
+                     {"peak_rss_bytes", run.peak_rss.value()}};
+  return json.dump(2) + "\n";
+}
+
+void add(comm::Counts& sum, const comm::Counts& more) {
+  for (const auto& [key, count] : more) {
+    comm::Count& total = sum[key];
+    total.calls += count.calls;
+    total.payload += count.payload;
+    total.wire += count.wire;
+    total.seconds += count.seconds;
+    total.exposed_seconds += count.exposed_seconds;
+  }
+}
+
+Seconds exposed(const comm::Counts& counts) {
+  Seconds sum;
+  for (const auto& [key, count] : counts) sum += count.exposed_seconds;
+  return sum;
+}
+
+Seconds median_step(const std::vector<StepMetrics>& steps) {
+  if (steps.empty()) return {};
+  std::vector<double> times;
+  for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) {
+    times.push_back(steps[i].seconds.value());
+  }
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return Seconds(*middle);
+}
+
+MetricsFiles::MetricsFiles(const std::string& folder)
+    : lines_(folder + "/metrics.jsonl"), events_(folder), log_(folder + "/log.txt") {}
+
+void MetricsFiles::step(const StepMetrics& s) {
+  const std::array<formats::JsonLines::Field, 8> fields = {
+      {{"step", static_cast<double>(s.step)},
+       {"loss", s.loss},
+       {"grad_norm", s.grad_norm},
+       {"lr", s.rate},
+       {"seconds", s.seconds.value()},
+       {"exposed_seconds", s.exposed.value()},
+       {"tokens_per_second", s.tokens_per_second},
+       {"mfu", s.mfu}}};
+  lines_.write(fields);
+  events_.scalar("train/loss", s.step, s.loss);
+  events_.scalar("train/grad_norm", s.step, s.grad_norm);
+  events_.scalar("train/lr", s.step, s.rate);
+  events_.scalar("speed/tokens_per_second", s.step, s.tokens_per_second);
+  events_.scalar("speed/mfu", s.step, s.mfu);
+}
+
+void MetricsFiles::validation(std::int64_t step, double loss) {
+  const std::array<formats::JsonLines::Field, 2> fields = {
+      {{"step", static_cast<double>(step)}, {"val_loss", loss}}};
+  lines_.write(fields);
+  events_.scalar("validation/loss", step, loss);
+}
+
+void MetricsFiles::log(const std::string& line) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  std::array<char, 32> stamp{};
+  std::strftime(stamp.data(), stamp.size(), "%Y-%m-%d %H:%M:%S", &parts);
+  log_.append(concat(stamp.data(), "  ", line, "\n"));
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,76 @@
+// What a run tells about its steps, and where it writes that.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fourfold/comm/counters.hpp"
+#include "fourfold/formats/append_file.hpp"
+#include "fourfold/formats/json_lines.hpp"
+#include "fourfold/formats/tensorboard.hpp"
+#include "fourfold/tensor/memory.hpp"
+
+namespace fourfold::train {
+
+/// One step, as rank 0 saw it.
+struct StepMetrics {
+  std::int64_t step = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  double rate = 0;
+  Seconds seconds;
+  Seconds exposed;  ///< in which compute stood still for communication
+  double tokens_per_second = 0;
+  double mfu = 0;
+};
+
+/// A whole run. Memory and bytes are those of rank 0, or of the rank that has most, as said.
+struct RunMetrics {
+  int ranks = 1;
+  std::string grid;
+  std::vector<StepMetrics> steps;
+  comm::Counts communication;  ///< of rank 0, in all steps
+  tensor::MemoryUse memory;    ///< the peak of each class, of the rank where it is largest
+  std::optional<double> val_loss;
+  double tokens_per_second = 0;  ///< of the median step, the first left out
+  FlopsPerSecond model_flops;    ///< of the median step
+  FlopsPerSecond gemm_flops;     ///< of all ranks together, measured at the start
+  double mfu = 0;
+  Bytes peak_rss;  ///< of the rank where it is largest
+};
+
+/// "step 12/200  loss 5.1234  lr 3.0e-04 ...": for people.
+std::string describe(const StepMetrics& step, std::int64_t steps, Seconds left);
+
+/// "1h02m", "3m05s", "12s".
+std::string short_time(Seconds time);
+
+/// The file of `train --json`.
+std::string to_json(const RunMetrics& run);
+
+/// Adds the counts of one step to those of the steps before.
+void add(comm::Counts& sum, const comm::Counts& more);
+Seconds exposed(const comm::Counts& counts);
+
+/// The median of the steps but the first, which is slower for reasons of its own.
+Seconds median_step(const std::vector<StepMetrics>& steps);
+
+/// The files of metrics in a run folder: metrics.jsonl, TensorBoard's events, log.txt.
+class MetricsFiles {
+ public:
+  explicit MetricsFiles(const std::string& folder);
+
+  void step(const StepMetrics& step);
+  void validation(std::int64_t step, double loss);
+  /// One line of the log.
+  void log(const std::string& line);
+
+ private:
+  formats::JsonLines lines_;
+  formats::EventWriter events_;
+  formats::AppendFile log_;
+};
+
+}  // namespace fourfold::train

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/run.hpp"
+
+#include <fstream>
+#include <optional>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/base/file.hpp"
+#include "fourfold/checkpoint/model_config.hpp"
+#include "fourfold/checkpoint/weights.hpp"
+#include "fourfold/config/write.hpp"
+#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/tensor/gemm_rate.hpp"
+#include "fourfold/train/dataset.hpp"
+#include "fourfold/train/metrics.hpp"
+#include "fourfold/train/run_folder.hpp"
+#include "fourfold/train/setup.hpp"
+
+namespace fourfold::train {
+
+namespace {
+
+/// The largest value that any rank has.
+std::int64_t largest(const Mesh& mesh, std::int64_t value) {
+  if (mesh.everyone().size() > 1) {
+    mesh.everyone().all_reduce({&value, 1, schedule::DType::kI64}, comm::ReduceOp::kMax).wait();
+  }
+  return value;
+}
+
+void wait_for_all(const Mesh& mesh) {
+  if (mesh.everyone().size() > 1) mesh.everyone().barrier().wait();
+}
+
+/// Of all ranks together, measured at once, as in training: they share the machine.
+FlopsPerSecond measure_gemm_rate(const Mesh& mesh, at::ScalarType type) {
+  wait_for_all(mesh);
+  double rate = tensor::gemm_rate(tensor::dtype_of(type)).value();
+  if (mesh.everyone().size() > 1) {
+    mesh.everyone().all_reduce({&rate, 1, schedule::DType::kF64}).wait();
+  }
+  return FlopsPerSecond(rate);
+}
+
+/// The largest that the process has been in memory.
+Bytes peak_rss() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::int64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return Bytes(kib * 1024);
+  }
+  return {};
+}
+
+/// One rank's part of a run.
+class Run {
+ public:
+  Run(comm::World& world, RunSpec spec, const Console& console)
+      : world_(&world), spec_(std::move(spec)), console_(&console), first_(world.rank() == 0) {
+    open_data();
+    const std::string chosen = settle_grid(spec_.config, world.size());
+    if (first_ && !chosen.empty()) console.say(chosen);
+    recipe_ = recipe_of(spec_.config);
+    mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement));
+    trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
+      if (!spec_.init_from.empty()) checkpoint::load_weights(*mesh_, gpt, spec_.init_from);
+    });
+    metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model.precision.compute);
+    make_folder();
+  }
+
+  void train() {
+    const config::TrainConfig& config = spec_.config.train;
+    const ReadSample read = read_training(data_);
+    for (std::int64_t number = 1; number <= config.steps; ++number) {
+      step(number, read);
+      const bool due = config.validate_every > 0 && number % config.validate_every == 0;
+      if (due || number == config.steps) validate(number);
+    }
+  }
+
+  void finish(const tensor::MemoryMeter& meter) {
+    checkpoint::save_weights(*mesh_, trainer_->model(), first_ ? folder_ : "");
+    const tensor::MemoryUse peaks = meter.peaks();
+    for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
+      metrics_.memory.by_class[i] = Bytes(largest(*mesh_, peaks.by_class[i].value()));
+    }
+    metrics_.peak_rss = Bytes(largest(*mesh_, peak_rss().value()));
+    if (!first_) return;
+    save_description();
+    summarise();
+    if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
+  }
+
+ private:
+  /// The first rank prepares the text; the others find it in the cache, or prepare it themselves
+  /// where they have another disk.
+  void open_data() {
+    const comm::Communicator everyone =
+        world_->communicator(grid::Grid({.x = world_->size()}).everyone(world_->rank()));
+    const auto open = [&] {
+      data_ = open_dataset(spec_.config, spec_.init_from, [&](const std::string& line) {
+        if (first_) console_->show(line);
+      });
+    };
+    if (first_) {
+      open();
+      console_->say(data_.about);
+    }
+    if (everyone.size() > 1) everyone.barrier().wait();
+    if (!first_) open();
+  }
+
+  void make_folder() {
+    if (!first_) return;
+    folder_ = make_run_folder(spec_.out, spec_.name);
+    write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
+    files_.emplace(folder_);
+    say(concat(mesh_->grid()));
+    say(concat("run folder ", folder_));
+  }
+
+  void say(const std::string& line) {
+    console_->say(line);
+    if (files_) files_->log(line);
+  }
+
+  void step(std::int64_t number, const ReadSample& read) {
+    world_->reset_counters();
+    const Seconds begin = now();
+    const StepResult result = trainer_->step(number, read);
+    const Seconds seconds = now() - begin;
+    const comm::Counts counts = world_->counters();
+    if (!first_) return;
+    add(metrics_.communication, counts);
+    const std::int64_t tokens = recipe_.batch * recipe_.model.context;
+    const FlopsPerSecond speed = model_flops(recipe_.model, tokens) / seconds;
+    const StepMetrics step{.step = number,
+                           .loss = result.loss,
+                           .grad_norm = result.grad_norm,
+                           .rate = result.rate,
+                           .seconds = seconds,
+                           .exposed = exposed(counts),
+                           .tokens_per_second = static_cast<double>(tokens) / seconds.value(),
+                           .mfu = speed / metrics_.gemm_flops};
+    metrics_.steps.push_back(step);
+    files_->step(step);
+    report(step);
+  }
+
+  void report(const StepMetrics& step) {
+    const config::TrainConfig& config = spec_.config.train;
+    const auto left = static_cast<double>(config.steps - step.step);
+    const std::string line =
+        describe(step, config.steps, Seconds(left * median_step(metrics_.steps).value()));
+    const bool due = step.step % config.log_every == 0 || step.step == config.steps;
+    if (due) files_->log(line);
+    if (console_->lively) {
+      console_->show(line);
+    } else if (due) {
+      console_->say(line);
+    }
+  }
+
+  void validate(std::int64_t number) {
+    if (!data_.validation) return;
+    const double loss =
+        trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
+    if (!first_) return;
+    metrics_.val_loss = loss;
+    files_->validation(number, loss);
+    say(concat("step ", number, "  validation loss ", loss));
+  }
+
+  /// What other programs need beside the weights to use the model.
+  void save_description() {
+    const std::int64_t end = data_.tokenizer ? data_.tokenizer->end_of_text() : -1;
+    write_text(folder_ + "/config.json", checkpoint::model_config(recipe_.model, end));
+    write_text(folder_ + "/generation_config.json",
+               end >= 0
+                   ? concat("{\n  \"bos_token_id\": ", end, ",\n  \"eos_token_id\": ", end, "\n}\n")
+                   : "{}\n");
+    if (data_.tokenizer) data_.tokenizer->save(folder_);
+  }
+
+  void summarise() {
+    metrics_.ranks = world_->size();
+    metrics_.grid = grid::to_string(mesh_->grid());
+    const Seconds median = median_step(metrics_.steps);
+    const std::int64_t tokens = recipe_.batch * recipe_.model.context;
+    metrics_.tokens_per_second = static_cast<double>(tokens) / median.value();
+    metrics_.model_flops = model_flops(recipe_.model, tokens) / median;
+    metrics_.mfu = metrics_.model_flops / metrics_.gemm_flops;
+    say(concat("median step ", median, ", ", static_cast<std::int64_t>(metrics_.tokens_per_second),
+               " tokens/s, ", metrics_.model_flops, " of ", metrics_.gemm_flops,
+               " that products reach here: mfu ", std::round(1000 * metrics_.mfu) / 1000));
+    say(concat("the model is in ", folder_));
+  }
+
+  comm::World* world_;
+  RunSpec spec_;
+  const Console* console_;
+  bool first_;  // this is rank 0, which speaks and writes
+  Dataset data_;
+  Recipe recipe_;
+  std::optional<Mesh> mesh_;
+  std::optional<Trainer> trainer_;
+  std::string folder_;
+  std::optional<MetricsFiles> files_;
+  RunMetrics metrics_;
+};
+
+}  // namespace
+
+void run(comm::World& world, RunSpec spec, const Console& console) {
+  tensor::MemoryMeter meter;
+  const tensor::MemoryMeter::Counting counting(meter);
+  Run run(world, std::move(spec), console);
+  meter.reset_peak();  // the measurement of products is not part of training
+  run.train();
+  run.finish(meter);
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,37 @@
+// A whole training run: from a configuration to a folder with a trained model.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "fourfold/comm/world.hpp"
+#include "fourfold/config/config.hpp"
+
+namespace fourfold::train {
+
+/// Where rank 0 speaks to the user.
+struct Console {
+  std::function<void(const std::string&)> say;   ///< a line that stays
+  std::function<void(const std::string&)> show;  ///< one that the next one may replace
+  bool lively = false;                           ///< somebody watches: show every step
+};
+
+struct RunSpec {
+  config::Config config;
+  std::string name = "run";  ///< of the configuration, for the folder
+  std::string out;           ///< the run's folder; empty: a new one in runs/
+  std::string init_from;     ///< a folder with weights to start from, or empty
+  std::string json;          ///< a file for the results, or empty
+};
+
+/// Trains on the ranks of this world; collective. Nothing is written before everything that can be
+/// wrong with the input has been looked at. The folder then holds config.toml, log.txt,
+/// metrics.jsonl, TensorBoard's events, and at the end the model: model.safetensors, config.json,
+/// generation_config.json and the tokenizer's files. Throws ConfigError for what the user can fix.
+void run(comm::World& world, RunSpec spec, const Console& console);
+
+/// Throws ConfigError that names --out when no new folder can be made there.
+void check_run_folder(const std::string& out);
+
+}  // namespace fourfold::train

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/run_folder.hpp"
+
+#include <array>
+#include <ctime>
+#include <filesystem>
+#include <unistd.h>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/train/run.hpp"
+
+namespace fourfold::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y%m%d-%H%M%S", &parts);
+  return text.data();
+}
+
+/// The folder that exists and in which `path` would be made.
+fs::path nearest_parent(const fs::path& path) {
+  fs::path parent = fs::absolute(path).lexically_normal();
+  std::error_code error;
+  while (!fs::exists(parent, error) && parent.has_relative_path()) parent = parent.parent_path();
+  return parent;
+}
+
+}  // namespace
+
+void check_run_folder(const std::string& out) {
+  const fs::path path = out.empty() ? "runs" : out;
+  std::error_code error;
+  if (fs::exists(path, error)) {
+    if (!fs::is_directory(path, error)) {
+      throw ConfigError(concat("--out ", path.string(), " is a file; name a new folder"));
+    }
+    if (!out.empty() && !fs::is_empty(path, error)) {
+      throw ConfigError(concat("--out ", out, " is not empty; name a new folder"));
+    }
+  }
+  const fs::path parent = nearest_parent(path);
+  if (!fs::is_directory(parent, error) || access(parent.c_str(), W_OK | X_OK) != 0) {
+    throw ConfigError(concat("no run folder can be made in ", parent.string(),
+                             ": it is not a folder that can be written; name another with --out"));
+  }
+}
+
+std::string make_run_folder(const std::string& out, const std::string& name) {
+  check_run_folder(out);
+  const std::string path = out.empty() ? concat("runs/", name, "-", time_stamp()) : out;
+  for (int number = 1;; ++number) {
+    const std::string attempt = number == 1 ? path : concat(path, "-", number);
+    std::error_code error;
+    const bool made = fs::create_directories(attempt, error);
+    if (error) {
+      throw ConfigError(concat("the run folder ", attempt, " cannot be made: ", error.message(),
+                               "; name another with --out"));
+    }
+    // Another run of the same second has the one that is there.
+    if (made || !out.empty()) return attempt;
+  }
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/setup.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/comm/recording/recording.hpp"
+#include "fourfold/train/dry_run.hpp"
+
+namespace fourfold::train {
+
+namespace {
+
+nn::Precision precision_of(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::kBf16:
+      return nn::Precision::bf16();
+    case config::Precision::kFloat64:
+      return nn::Precision::float64();
+    case config::Precision::kFloat32:
+      break;
+  }
+  return nn::Precision::float32();
+}
+
+std::string named(const grid::Sizes& g) {
+  return concat("x=", g.x, ",y=", g.y, ",z=", g.z, ",data=", g.data);
+}
+
+/// What a rank sends in a step of `layers` layers.
+double bytes_sent(Recipe recipe, std::int64_t layers, const grid::Sizes& sizes) {
+  recipe.model.layers = layers;
+  recipe.batch = recipe.micro_batch;
+  double sum = 0;
+  for (const auto& [key, count] : dry_run(grid::Grid(sizes), 0, recipe).counts) {
+    sum += static_cast<double>(count.wire.bytes.value());
+  }
+  return sum;
+}
+
+/// All layers send the same, so two short dry runs tell what many layers would send.
+double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes) {
+  const double one = bytes_sent(recipe, 1, sizes);
+  if (recipe.model.layers == 1) return one;
+  return one + static_cast<double>(recipe.model.layers - 1) * (bytes_sent(recipe, 2, sizes) - one);
+}
+
+}  // namespace
+
+Recipe recipe_of(const config::Config& config) {
+  FOURFOLD_CHECK(config.model.vocab > 0, "the vocabulary is not known yet");
+  Recipe recipe;
+  recipe.model.vocabulary = config.model.vocab;
+  recipe.model.width = config.model.width;
+  recipe.model.heads = config.model.heads;
+  recipe.model.layers = config.model.layers;
+  recipe.model.context = config.model.context;
+  recipe.model.dropout = config.model.dropout;
+  recipe.model.tied = config.model.tied;
+  recipe.model.activations = config.parallel.activations == config::Activations::kSharded
+                                 ? nn::Activations::kSharded
+                                 : nn::Activations::kReplicated;
+  recipe.model.checkpoint = config.train.checkpoint_activations;
+  recipe.model.precision = precision_of(config.train.precision);
+  recipe.model.seed = config.train.seed;
+  recipe.batch = config.train.batch;
+  recipe.micro_batch = config.train.micro_batch;
+  recipe.optimizer = {.beta1 = config.optim.betas[0],
+                      .beta2 = config.optim.betas[1],
+                      .epsilon = config.optim.eps,
+                      .decay = config.optim.weight_decay};
+  recipe.rates = {.largest = config.optim.lr,
+                  .smallest = config.optim.min_lr,
+                  .warmup = config.optim.warmup,
+                  .steps = config.train.steps};
+  recipe.clip = config.optim.clip;
+  return recipe;
+}
+
+std::string settle_grid(config::Config& config, int ranks) {
+  const Recipe recipe = recipe_of(config);
+  const grid::Sizes& given = config.parallel.sizes;
+  if (config.parallel.given) {
+    if (given.pipe != 1) {
+      throw ConfigError("parallel.pipe must be 1: pipelines are not built in");
+    }
+    const int needed = grid::Grid(given).ranks();
+    if (needed != ranks) {
+      throw ConfigError(concat(
+          "the grid ", named(given), " needs ", needed, " ranks, not ", ranks, "; with ", ranks,
+          " these work: ", model::grids_that_work(recipe.model, ranks, recipe.micro_batch)));
+    }
+    return {};
+  }
+  const auto grids = model::fitting_grids(recipe.model, ranks, recipe.micro_batch);
+  if (grids.empty()) {
+    throw ConfigError(concat("no grid of ", ranks, " ranks fits this model: ", config.model.heads,
+                             " heads, width ", config.model.width, " and a micro-batch of ",
+                             recipe.micro_batch,
+                             " must be divided; change one of them or --ranks"));
+  }
+  double fewest = std::numeric_limits<double>::infinity();
+  for (const grid::Sizes& sizes : grids) {
+    const double bytes = ranks == 1 ? 0 : bytes_sent(recipe, sizes);
+    if (bytes >= fewest) continue;
+    fewest = bytes;
+    config.parallel.sizes = sizes;
+  }
+  config.parallel.given = true;
+  if (ranks == 1) return {};
+  return concat("grid ", named(config.parallel.sizes), ": of the ", grids.size(), " that fit ",
+                ranks, " ranks, the one that sends the fewest bytes a step");
+}
+
+void check_fit(const config::Config& config) {
+  Recipe recipe = recipe_of(config);
+  recipe.model.layers = 1;  // all are built alike
+  const grid::Grid grid(config.parallel.sizes, config.parallel.placement);
+  comm::World world = comm::recording::open(0, grid.ranks());
+  const Mesh mesh(world, grid);
+  const model::Gpt gpt(mesh, recipe.model, recipe.micro_batch);
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,22 @@
+// From a configuration to what is trained.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/config/config.hpp"
+#include "fourfold/train/trainer.hpp"
+
+namespace fourfold::train {
+
+/// The vocabulary must be known by now.
+Recipe recipe_of(const config::Config& config);
+
+/// Gives the configuration a grid of `ranks` ranks if it has none: of those that the model fits,
+/// the one on which a rank sends the fewest bytes a step, found by dry runs. Throws ConfigError
+/// that names grids that work when the one that was given has another number of ranks, or does not
+/// fit. Returns a sentence for the user when it chose, else nothing.
+std::string settle_grid(config::Config& config, int ranks);
+
+/// Throws the ConfigError that building the model on the grid of the configuration would throw.
+void check_fit(const config::Config& config);
+
+}  // namespace fourfold::train

@@ -1,0 +1,163 @@
+// Bad input: one line on standard error that says what is wrong, exit status 2, and nothing left
+// behind.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "tests/apps/workspace.hpp"
+
+namespace fourfold::test {
+namespace {
+
+struct Case {
+  std::string words;  ///< that the line must have
+  std::vector<std::string> arguments;
+};
+
+void expect_refusal(const Workspace& work, const Case& c) {
+  const Outcome outcome = Workspace::fourfold(c.arguments);
+  const std::string command = join(c.arguments, " ");
+  EXPECT_EQ(outcome.status, 2) << command << "\n" << outcome.err;
+  EXPECT_EQ(lines(outcome.err).size(), 1U) << command << "\n" << outcome.err;
+  EXPECT_NE(outcome.err.find(c.words), std::string::npos)
+      << command << "\n"
+      << c.words << " is not in " << outcome.err;
+  EXPECT_FALSE(work.has("run")) << command;
+  EXPECT_FALSE(work.has("run.json")) << command;
+}
+
+/// fourfold train with the workspace's configuration.
+std::vector<std::string> train(const Workspace& work, std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"train",          work.config(), "--out",
+                                        work.path("run"), "--json",      work.path("run.json")};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::string token_file(std::int32_t magic, std::int32_t count, int written, char token) {
+  std::vector<std::int32_t> header(256);
+  header[0] = magic;
+  header[1] = 1;
+  header[2] = count;
+  std::string bytes(reinterpret_cast<const char*>(header.data()), 1024);
+  for (int i = 0; i < written; ++i) bytes += {token, '\1'};
+  return bytes;
+}
+
+TEST(BadInput, Configuration) {
+  const Workspace work;
+  const auto set = [&](const std::string& what) { return train(work, {"--set", what}); };
+  work.write("broken.toml", "[model\nwidth = 3\n");
+  work.write("unknown.toml", "[modle]\nwidth = 3\n");
+  const std::vector<Case> cases = {
+      {"none.toml", {"train", work.path("none.toml")}},
+      {"broken.toml:1", {"train", work.path("broken.toml")}},
+      {"unknown section [modle]; did you mean [model]?", {"train", work.path("unknown.toml")}},
+      {"unknown key train.step; did you mean train.steps?", set("train.step=3")},
+      {"train.steps = \"many\"", set("train.steps=many")},
+      {"train.steps = 0", set("train.steps=0")},
+      {"optim.lr = nan", set("optim.lr=nan")},
+      {"model.dropout = 1.5", set("model.dropout=1.5")},
+      {"model.width = 25", set("model.width=25")},
+      {"train.precision", set("train.precision=float8")},
+      {"train.micro_batch", set("train.micro_batch=3")},
+      {"optim.min_lr", set("optim.min_lr=1")},
+      {"optim.warmup", set("optim.warmup=9")},
+      {"optim.betas", set("optim.betas=[0.9]")},
+      {"--set", set("steps")},
+      {"parallel.strategy", set("parallel.strategy=magic")},
+      {"--grid", train(work, {"--grid", "x=two"})},
+  };
+  for (const Case& c : cases) expect_refusal(work, c);
+}
+
+TEST(BadInput, Grids) {
+  const Workspace work;
+  const std::vector<Case> cases = {
+      {"these work: ", train(work, {"--ranks", "2", "--grid", "x=2,y=2"})},
+      {"heads", train(work, {"--grid", "x=3,y=2"})},
+      {"samples", train(work, {"--grid", "data=8"})},
+      {"no grid of 7 ranks fits", train(work, {"--ranks", "7"})},
+      {"pipe", train(work, {"--grid", "pipe=2"})},
+      {"--ranks", train(work, {"--ranks", "0"})},
+      {"--rank 5", {"dryrun", work.config(), "--grid", "x=2", "--rank", "5"}},
+  };
+  for (const Case& c : cases) expect_refusal(work, c);
+}
+
+TEST(BadInput, Data) {
+  const Workspace work;
+  const auto tokens = [&](const std::string& name) {
+    return train(work, {"--set", "data.text=", "--set", "data.tokens=" + work.path(name)});
+  };
+  const auto text = [&](const std::string& name) {
+    return train(work, {"--set", "data.text=" + work.path(name)});
+  };
+  work.write("empty.txt", "");
+  work.write("binary.txt", std::string("a\0b\0c", 5));
+  work.write("short.txt", "Too short.\n");
+  work.write("large.bin", token_file(20240520, 900, 900, '\x7f'));  // 0x17f is 383
+  work.write("cut.bin", token_file(20240520, 900, 700, '\1'));
+  work.write("magic.bin", token_file(12345, 900, 900, '\1'));
+  work.write("few.bin", token_file(20240520, 9, 9, '\1'));
+  const std::vector<Case> cases = {
+      {"none.txt", text("none.txt")},
+      {"empty.txt", text("empty.txt")},
+      {"binary", text("binary.txt")},
+      {"short.txt", text("short.txt")},
+      {"too large for this text", train(work, {"--set", "model.vocab=50000"})},
+      {"data.text", train(work, {"--set", "data.tokens=" + work.path("cut.bin")})},
+      {"data.tokens", train(work, {"--set", "data.text="})},
+      {"none.bin", tokens("none.bin")},
+      {"383", tokens("large.bin")},
+      {"cut.bin", tokens("cut.bin")},
+      {"magic.bin", tokens("magic.bin")},
+      {"tokens", tokens("few.bin")},
+      {"context", train(work, {"--set", "model.context=100000"})},
+  };
+  for (const Case& c : cases) expect_refusal(work, c);
+}
+
+TEST(BadInput, FoldersAndWeights) {
+  const Workspace work;
+  ASSERT_EQ(work.train("first").status, 0);
+  work.write("file", "not a folder");
+  std::filesystem::copy(work.path("first"), work.path("cut"));
+  const std::string weights = work.read("first/model.safetensors");
+  work.write("cut/model.safetensors", weights.substr(0, weights.size() - 100));
+  std::filesystem::create_directory(work.path("bare"));
+  std::filesystem::copy(work.path("first/config.json"), work.path("bare/config.json"));
+  const auto from = [&](const std::string& name) {
+    return train(work, {"--init-from", work.path(name)});
+  };
+  const std::vector<Case> cases = {
+      {"is a file", {"train", work.config(), "--out", work.path("file")}},
+      {"not empty", {"train", work.config(), "--out", work.path("first")}},
+      {"no run folder can be made", {"train", work.config(), "--out", work.path("file/run")}},
+      {"--json", {"train", work.config(), "--out", work.path("run"), "--json", "/no/such/file"}},
+      {"none", from("none")},
+      {"bare", from("bare")},
+      {"model.safetensors", from("cut")},
+      {"set the sizes of [model]",
+       train(work, {"--init-from", work.path("first"), "--set", "model.width=32"})},
+      {"none", {"sample", work.path("none")}},
+      {"tokenizer", {"sample", work.path("bare")}},
+      {"model.safetensors", {"sample", work.path("cut")}},
+      {"--temperature", {"sample", work.path("first"), "--temperature", "-1"}},
+      {"--top-k", {"sample", work.path("first"), "--top-k", "-1"}},
+      {"--tokens", {"sample", work.path("first"), "--tokens", "0"}},
+      {"heads", {"sample", work.path("first"), "--ranks", "5"}},
+  };
+  for (const Case& c : cases) expect_refusal(work, c);
+}
+
+/// Found by all ranks at once: still one line.
+TEST(BadInput, OneLineForAllRanks) {
+  const Workspace work;
+  ASSERT_EQ(work.train("first").status, 0);
+  expect_refusal(work, {"set the sizes of [model]",
+                        train(work, {"--init-from", work.path("first"), "--grid", "x=2", "--set",
+                                     "model.layers=2", "--set", "model.width=32"})});
+}
+
+}  // namespace
+}  // namespace fourfold::test

@@ -1,0 +1,195 @@
+// What a user gets from `fourfold train`, `sample` and `dryrun`.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/apps/workspace.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using nlohmann::json;
+
+/// The largest relative difference of the losses and norms of two results.
+double difference(const json& a, const json& b) {
+  EXPECT_EQ(a["steps"].size(), b["steps"].size());
+  double worst = 0;
+  for (std::size_t i = 0; i < a["steps"].size(); ++i) {
+    for (const char* key : {"loss", "grad_norm", "lr"}) {
+      const double ratio = a["steps"][i][key].get<double>() / b["steps"][i][key].get<double>();
+      worst = std::max(worst, std::abs(ratio - 1));
+    }
+  }
+  return worst;
+}
+
+TEST(Train, LeavesAFolderAndResults) {
+  const Workspace work;
+  const Outcome outcome = work.train("run");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  for (const char* words : {"step 4/4  loss ", "lr ", "norm ", "tokens/s", "mfu ", "exposed ",
+                            " left", "validation loss", "run folder"}) {
+    EXPECT_NE(outcome.out.find(words), std::string::npos) << words << " in\n" << outcome.out;
+  }
+  EXPECT_EQ(outcome.out.find('\r'), std::string::npos) << "a live line without a terminal";
+  for (const char* file : {"config.toml", "log.txt", "metrics.jsonl", "model.safetensors",
+                           "config.json", "generation_config.json", "tokenizer.model"}) {
+    EXPECT_TRUE(work.has(std::string("run/") + file)) << file;
+  }
+  const json result = work.json("run.json");
+  EXPECT_EQ(result["ranks"], 1);
+  EXPECT_TRUE(result["grid"].is_string());
+  ASSERT_EQ(result["steps"].size(), 4U);
+  for (const char* key : {"step", "loss", "grad_norm", "lr", "seconds"}) {
+    EXPECT_TRUE(result["steps"][3][key].is_number()) << key;
+  }
+  EXPECT_LT(result["steps"][3]["loss"], result["steps"][0]["loss"]);
+  for (const char* key : {"val_loss", "tokens_per_second", "model_flops_per_second",
+                          "gemm_flops_per_second", "mfu", "peak_rss_bytes"}) {
+    EXPECT_GT(result["summary"][key].get<double>(), 0) << key;
+  }
+  for (const char* key : {"parameters", "gradients", "optimizer", "activations"}) {
+    EXPECT_GT(result["memory"][key].get<double>(), 0) << key;
+  }
+  // One line of metrics a step, and one a validation.
+  EXPECT_EQ(lines(work.read("run/metrics.jsonl")).size(), 4U + 2U);
+  // The resolved configuration does the same again, bit for bit.
+  const Outcome again =
+      Workspace::fourfold({"train", work.path("run/config.toml"), "--out", work.path("again"),
+                           "--json", work.path("again.json")});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(difference(work.json("again.json"), result), 0);
+  EXPECT_EQ(work.read("again/model.safetensors"), work.read("run/model.safetensors"));
+  EXPECT_EQ(work.read("again/config.toml"), work.read("run/config.toml"));
+}
+
+TEST(Train, RanksFollowOneRank) {
+  const Workspace work;
+  ASSERT_EQ(work.train("one").status, 0);
+  const json one = work.json("one.json");
+  const Outcome four = work.train("four", {"--ranks", "4", "--grid", "x=2,y=2"});
+  ASSERT_EQ(four.status, 0) << four.err;
+  EXPECT_EQ(four.err, "");
+  EXPECT_EQ(four.out.find('\r'), std::string::npos) << "a live line without a terminal";
+  const json result = work.json("four.json");
+  EXPECT_LE(difference(result, one), 1e-10);
+  EXPECT_EQ(result["ranks"], 4);
+  EXPECT_NEAR(result["summary"]["val_loss"].get<double>(), one["summary"]["val_loss"].get<double>(),
+              1e-9);
+  std::set<std::string> axes;
+  for (const json& row : result["communication"]) {
+    axes.insert(row["axes"].get<std::string>());
+    for (const char* key : {"calls", "payload_bytes", "wire_bytes", "seconds", "exposed_seconds"}) {
+      EXPECT_TRUE(row[key].is_number()) << key;
+    }
+  }
+  EXPECT_TRUE(axes.contains("x") && axes.contains("y"));
+}
+
+TEST(Train, ChoosesAGridAndSaysSo) {
+  const Workspace work;
+  const Outcome outcome = work.train("run", {"--ranks=2"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("the one that sends the fewest bytes"), std::string::npos)
+      << outcome.out;
+  EXPECT_EQ(work.json("run.json")["ranks"], 2);
+}
+
+TEST(Train, StartsAsManyRanksAsTheGridHas) {
+  const Workspace work;
+  const Outcome outcome = work.train("run", {"--grid", "data=2"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(work.json("run.json")["ranks"], 2);
+}
+
+TEST(Train, GoesOnFromWeightsOnAnotherGrid) {
+  const Workspace work;
+  ASSERT_EQ(work.train("first").status, 0);
+  const double loss = work.json("first.json")["summary"]["val_loss"];
+  // With a rate of nothing the model stays what it was.
+  const Outcome second =
+      work.train("second", {"--init-from", work.path("first"), "--grid", "x=2,z=2", "--set",
+                            "optim.lr=1e-300", "--set", "optim.min_lr=1e-300"});
+  ASSERT_EQ(second.status, 0) << second.err;
+  EXPECT_NEAR(work.json("second.json")["summary"]["val_loss"].get<double>(), loss, 1e-10);
+}
+
+TEST(Train, StopsWhenTheLossIsNotFinite) {
+  const Workspace work;
+  const Outcome outcome = work.train(
+      "run", {"--set", "optim.lr=1e300", "--set", "optim.min_lr=1e300", "--set", "train.steps=9"});
+  EXPECT_EQ(outcome.status, 1);
+  ASSERT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("is not finite on rank 0"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("step "), std::string::npos) << outcome.err;
+}
+
+TEST(Train, BytesTokenFilesAndOtherPrecisions) {
+  const Workspace work;
+  for (const char* precision : {"float32", "bf16"}) {
+    const Outcome outcome = work.train(
+        precision, {"--set", concat("train.precision=", precision), "--set", "data.tokenizer=bytes",
+                    "--set", "train.checkpoint_activations=true"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(work.has(concat(precision, "/vocab.json")));
+  }
+  // 256 words of header, then tokens of two bytes.
+  std::vector<std::int32_t> header(256);
+  header[0] = 20240520;
+  header[1] = 1;
+  header[2] = 2000;
+  std::string tokens(reinterpret_cast<const char*>(header.data()), 1024);
+  for (int i = 0; i < 2000; ++i) tokens += {static_cast<char>(i % 200), '\0'};
+  work.write("tokens.bin", tokens);
+  const Outcome outcome = work.train(
+      "tokens", {"--set", "data.text=", "--set", concat("data.tokens=", work.path("tokens.bin"))});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(work.has("tokens/model.safetensors"));
+}
+
+TEST(Sample, IsTheSameOnEveryNumberOfRanks) {
+  const Workspace work;
+  ASSERT_EQ(work.train("run", {"--set", "train.precision=float32"}).status, 0);
+  const std::vector<std::string> common = {"sample",     work.path("run"), "--prompt",
+                                           "The number", "--tokens",       "12"};
+  const Outcome one = Workspace::fourfold(common);
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(one.out.rfind("The number", 0), 0U);
+  EXPECT_GT(one.out.size(), std::string("The number\n").size());
+  std::vector<std::string> on_two = common;
+  on_two.insert(on_two.end(), {"--ranks", "2", "--json", work.path("s.json")});
+  const Outcome two = Workspace::fourfold(on_two);
+  ASSERT_EQ(two.status, 0) << two.err;
+  EXPECT_EQ(two.out, one.out);
+  EXPECT_EQ(work.json("s.json")["samples"][0].get<std::string>() + "\n", one.out);
+  std::vector<std::string> other = common;
+  other.insert(other.end(), {"--seed", "2"});
+  EXPECT_NE(Workspace::fourfold(other).out, one.out);
+}
+
+TEST(DryRunCommand, TellsWhatARealRunDoes) {
+  const Workspace work;
+  ASSERT_EQ(work.train("run", {"--grid", "x=2,z=2"}).status, 0);
+  const Outcome dry = Workspace::fourfold(
+      {"dryrun", work.config(), "--grid", "x=2,z=2", "--json", work.path("dry.json")});
+  ASSERT_EQ(dry.status, 0) << dry.err;
+  const json result = work.json("dry.json");
+  const json real = work.json("run.json");
+  ASSERT_EQ(result["communication"].size(), real["communication"].size());
+  for (std::size_t i = 0; i < real["communication"].size(); ++i) {
+    const json& a = result["communication"][i];
+    const json& b = real["communication"][i];
+    EXPECT_EQ(a["op"], b["op"]);
+    EXPECT_EQ(a["axes"], b["axes"]);
+    // Four steps.
+    EXPECT_EQ(4 * a["payload_bytes"].get<std::int64_t>(), b["payload_bytes"]);
+    EXPECT_EQ(4 * a["calls"].get<std::int64_t>(), b["calls"]);
+  }
+  EXPECT_GT(result["schedule"].size(), 100U);
+}
+
+}  // namespace
+}  // namespace fourfold::test

@@ -1,0 +1,95 @@
+// The next token: the same on every grid, drawn as the logits say.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/generate.hpp"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/comm/self/self.hpp"
+#include "fourfold/comm/world.hpp"
+
+#include "tests/model/reference.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using model::Sampling;
+
+model::GptSpec spec_of() {
+  model::GptSpec spec;
+  spec.vocabulary = 37;
+  spec.width = 24;
+  spec.heads = 4;
+  spec.layers = 2;
+  spec.context = 8;
+  spec.dropout = 0.5;  // must not matter
+  spec.activations = nn::Activations::kReplicated;
+  spec.precision = nn::Precision::float64();
+  return spec;
+}
+
+std::vector<double> logits_on(comm::World& world, const grid::Grid& grid,
+                              const std::vector<std::int64_t>& tokens) {
+  const tensor::Mesh mesh(world, grid);
+  const model::Gpt gpt(mesh, spec_of(), 1);
+  return model::next_logits(mesh, gpt, tokens, 35);
+}
+
+TEST(Generate, LogitsAreTheReferencesOnEveryGrid) {
+  for (const std::size_t length : {1, 5, 8, 11}) {
+    std::vector<std::int64_t> tokens;
+    for (std::size_t i = 0; i < length; ++i) {
+      tokens.push_back(static_cast<std::int64_t>(i * 7 + 3) % 37);
+    }
+    // Only the last 8 count.
+    const std::size_t count = std::min<std::size_t>(length, 8);
+    Tensor input = at::empty({1, static_cast<std::int64_t>(count)}, at::kLong);
+    std::copy(tokens.end() - static_cast<std::ptrdiff_t>(count), tokens.end(),
+              input.data_ptr<std::int64_t>());
+    const ReferenceResult reference =
+        run_reference(spec_of(), initial_weights(spec_of()), input, input, 0, false);
+    const Tensor expected = reference.logits.select(1, static_cast<std::int64_t>(count) - 1);
+    for (const grid::Sizes& sizes :
+         {grid::Sizes{}, grid::Sizes{.x = 2}, grid::Sizes{.y = 4}, grid::Sizes{.x = 2, .y = 2}}) {
+      const grid::Grid grid(sizes);
+      on_threads(grid.ranks(), [&](comm::World& world) {
+        const std::vector<double> logits = logits_on(world, grid, tokens);
+        double worst = logits.size() == 35 ? 0 : INFINITY;
+        for (std::size_t i = 0; i < 35 && worst < 1; ++i) {
+          worst = std::max(worst, std::abs(logits[i] - expected.data_ptr<double>()[i]));
+        }
+        expect_on_all_ranks(world, worst < 1e-10, concat(grid, ": ", worst));
+      });
+    }
+  }
+}
+
+TEST(Generate, PicksAsTheLogitsSay) {
+  const std::vector<double> logits = {std::log(0.2), std::log(0.5), -INFINITY, std::log(0.3)};
+  const auto shares = [&](const Sampling& sampling) {
+    std::vector<double> counts(4);
+    constexpr int kDraws = 20000;
+    for (std::uint64_t i = 0; i < kDraws; ++i) {
+      counts[static_cast<std::size_t>(model::pick_token(logits, sampling, i))] += 1.0 / kDraws;
+    }
+    return counts;
+  };
+  const std::vector<double> plain = shares({});
+  EXPECT_NEAR(plain[0], 0.2, 0.015);
+  EXPECT_NEAR(plain[1], 0.5, 0.015);
+  EXPECT_EQ(plain[2], 0);
+  const std::vector<double> two = shares({.top_k = 2});
+  EXPECT_EQ(two[0], 0);
+  EXPECT_NEAR(two[1], 0.5 / 0.8, 0.015);
+  const std::vector<double> cold = shares({.temperature = 0.5});
+  EXPECT_NEAR(cold[1], 0.25 / (0.04 + 0.25 + 0.09), 0.015);
+  EXPECT_EQ(shares({.temperature = 0})[1], 1);
+  EXPECT_EQ(model::pick_token(logits, {.seed = 5}, 9), model::pick_token(logits, {.seed = 5}, 9));
+  const std::vector<double> broken = {1, NAN};
+  EXPECT_THROW(model::pick_token(broken, {}, 0), Error);
+}
+
+}  // namespace
+}  // namespace fourfold::test
