@@ -79,6 +79,7 @@ Recipe recipe_of(const config::Config& config) {
 }
 
 std::string settle_grid(config::Config& config, int ranks) {
+  if (ranks < 1) throw ConfigError(concat("--ranks must be at least 1, not ", ranks));
   const Recipe recipe = recipe_of(config);
   const grid::Sizes& given = config.parallel.sizes;
   if (config.parallel.given) {

@@ -74,7 +74,7 @@ TEST(BadInput, Grids) {
   const Workspace work;
   const std::vector<Case> cases = {
       {"these work: ", train(work, {"--ranks", "2", "--grid", "x=2,y=2"})},
-      {"heads", train(work, {"--grid", "x=3,y=2"})},
+      {"heads", train(work, {"--grid", "x=8"})},
       {"samples", train(work, {"--grid", "data=8"})},
       {"no grid of 7 ranks fits", train(work, {"--ranks", "7"})},
       {"pipe", train(work, {"--grid", "pipe=2"})},
