@@ -15,7 +15,7 @@ namespace fourfold::data {
 /// Takes text, then learns a vocabulary from it. The same text gives the same model every time.
 class BpeTrainer {
  public:
-  /// Learning needs several times the memory of its text; more text hardly changes the result.
+  /// Limits on memory and time: all that is added is held until the end.
   static constexpr std::int64_t kMostBytes = 100'000'000;
   static constexpr std::size_t kMostSentences = 10'000'000;
 

@@ -15,6 +15,7 @@
 #include "fourfold/base/text.hpp"
 #include "fourfold/data/bpe_trainer.hpp"
 #include "fourfold/data/mix.hpp"
+#include "fourfold/data/permutation.hpp"
 #include "fourfold/data/prepared_entry.hpp"
 #include "fourfold/data/scratch_folder.hpp"
 #include "fourfold/data/text_files.hpp"
@@ -34,14 +35,19 @@ constexpr std::int64_t kMostPieceBytes = 4096;
 constexpr std::int64_t kLeastPieceBytes = 64;
 constexpr std::int64_t kPiecesWanted = 512;  // so that small texts split into fair shares, too
 
-/// Independent choices for the same pieces.
+/// Independent choices among the same pieces.
 enum class Choice : std::uint64_t { kValidation = 1, kLearning = 2 };
 
-/// A fixed random choice of about `share` of all pieces.
+/// A fixed random choice of `share` of all pieces. It is made among neighbours, so that short texts
+/// and every part of a long one give their share, to a piece or two.
 bool chosen(Choice choice, std::int64_t piece, double share) {
-  const std::uint64_t bits =
-      mix(mix(static_cast<std::uint64_t>(choice)) + static_cast<std::uint64_t>(piece));
-  return static_cast<double>(bits >> 11U) * 0x1p-53 < share;
+  constexpr std::int64_t kNeighbours = 64;
+  const std::int64_t block = piece / kNeighbours;
+  const std::int64_t shuffled =
+      block * kNeighbours + permute(kNeighbours, static_cast<std::uint64_t>(choice),
+                                    static_cast<std::uint64_t>(block), piece % kNeighbours);
+  const auto before = [&](std::int64_t n) { return std::floor(static_cast<double>(n) * share); };
+  return before(shuffled + 1) > before(shuffled);
 }
 
 /// Tells the caller of every further hundredth of a stage.

@@ -21,8 +21,9 @@ using Words = std::vector<std::string_view>;
 
 /// Bytes are tokens 0 to 255 in the order of their values; the merges make 256, 257, ...
 const std::vector<std::pair<std::string, std::string>> kMerges = {
-    {"l", "o"}, {"lo", "w"}, {"e", "r"}, {"Ġ", "low"}, {"n", "e"}, {"a", "a"}, {"#", "#"}};
-enum : std::int32_t { kLo = 256, kLow, kEr, kSpaceLow, kNe, kAa, kHashes, kEnd };
+    {"l", "o"}, {"lo", "w"}, {"e", "r"}, {"Ġ", "low"}, {"n", "e"},
+    {"a", "a"}, {"#", "#"},  {"x", "y"}, {"z", "w"},   {"xy", "zw"}};
+enum : std::int32_t { kLo = 256, kLow, kEr, kSpaceLow, kNe, kAa, kHashes, kXy, kZw, kXyzw, kEnd };
 
 json vocabulary() {
   json all = json::object();
@@ -76,6 +77,7 @@ void expect_usual(const Tokenizer& tokenizer) {
   EXPECT_EQ(tokenizer.encode("ner"), (Ids{'n', kEr})) << "er is more urgent than ne";
   EXPECT_EQ(tokenizer.encode("l o"), (Ids{'l', ' ', 'o'})) << "merges stay in words";
   EXPECT_EQ(tokenizer.encode("a aaa aaaa"), (Ids{'a', ' ', kAa, 'a', ' ', kAa, kAa}));
+  EXPECT_EQ(tokenizer.encode("xyzwxy"), (Ids{kXyzw, kXy})) << "merged parts merge again";
   EXPECT_EQ(tokenizer.encode("###"), (Ids{kHashes, '#'}));
   EXPECT_EQ(tokenizer.encode("\xc3\xa9\n"), (Ids{0xc3, 0xa9, '\n'}));
   EXPECT_EQ(tokenizer.encode(""), Ids());
@@ -95,8 +97,13 @@ TEST(Words, AreCutAsByGpt2) {
       cutter.cut("\xc3\xa9t\xc3\xa9 \xe6\xbc\xa2\xe5\xad\x97\xf0\x9f\x98\x80!\xc2\xb2 \xd9\xa3"),
       (Words{"\xc3\xa9t\xc3\xa9", " \xe6\xbc\xa2\xe5\xad\x97", "\xf0\x9f\x98\x80!", "\xc2\xb2",
              " \xd9\xa3"}));
-  EXPECT_EQ(cutter.cut("a\xe1\xa0\x8e"), (Words{"a", "\xe1\xa0\x8e"}));
-  EXPECT_EQ(cutter.cut(" \xe1\xa0\x8e"), (Words{" \xe1\xa0\x8e"})) << "U+180E is no space";
+  EXPECT_EQ(cutter.cut("!\xe1\xa0\x8e!"), (Words{"!\xe1\xa0\x8e!"})) << "U+180E is no space";
+  for (const char* space :
+       {"\t", "\v", "\f", "\r", "\xc2\x85", "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x8a",
+        "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"}) {
+    EXPECT_EQ(cutter.cut(concat("a", space, "b")), (Words{"a", space, "b"})) << "is a space";
+    EXPECT_EQ(cutter.cut(concat("!", space, "!")).size(), 3U);
+  }
   EXPECT_EQ(cutter.cut("a\xff\xfe z\x80"), (Words{"a", "\xff\xfe", " z", "\x80"}));
   EXPECT_EQ(cutter.cut(""), Words());
 }
@@ -187,7 +194,7 @@ TEST_F(Gpt2, EndOfTextFromTheConfiguration) {
 
 TEST_F(Gpt2, RefusesTokensOutside) {
   const auto tokenizer = usual();
-  EXPECT_SAYS(refusal([&] { tokenizer->decode(Ids{kEnd + 1}); }), "token 264 is not in");
+  EXPECT_SAYS(refusal([&] { tokenizer->decode(Ids{kEnd + 1}); }), "token 267 is not in");
   EXPECT_SAYS(refusal([&] { tokenizer->decode(Ids{-1}); }), "token -1 is not in");
 }
 
@@ -199,14 +206,14 @@ TEST_F(Gpt2, RefusesDamagedVocabularies) {
     return why();
   };
   EXPECT_EQ(with([](json&) {}), "nothing was thrown");
-  EXPECT_SAYS(with([](json& v) { v["low"] = 999; }), "not numbered from 0 to 262");
-  EXPECT_SAYS(with([](json& v) { v["low"] = 5; }), "not numbered from 0 to 262");
+  EXPECT_SAYS(with([](json& v) { v["low"] = 999; }), "not numbered from 0 to 265");
+  EXPECT_SAYS(with([](json& v) { v["low"] = 5; }), "not numbered from 0 to 265");
   EXPECT_SAYS(with([](json& v) { v["low"] = -5; }), "\"low\" has no usable number");
   EXPECT_SAYS(with([](json& v) { v["low"] = 1e300; }), "\"low\" has no usable number");
   EXPECT_SAYS(with([](json& v) { v["low"] = 18446744073709551615U; }),
               "\"low\" has no usable number");
   EXPECT_SAYS(with([](json& v) { v["low"] = "x"; }), "\"low\" has no usable number");
-  EXPECT_SAYS(with([](json& v) { v["漢"] = 263; }), "not in GPT-2's alphabet");
+  EXPECT_SAYS(with([](json& v) { v["漢"] = kEnd; }), "not in GPT-2's alphabet");
   EXPECT_SAYS(with([](json& v) { v.erase("a"), v["xx"] = 97; }), "lacks byte 97");
   EXPECT_SAYS(with([](json& v) { v.erase("er"), v["xx"] = kEr; }), "lacks \"er\"");
   EXPECT_SAYS(with([](json& v) { v = json::array(); }), "not a JSON object");

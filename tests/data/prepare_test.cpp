@@ -86,7 +86,7 @@ TEST_F(Prepare, SplitsIntoShares) {
     EXPECT_EQ(prepared.train_tokens + prepared.validation_tokens,
               static_cast<std::int64_t>(text.size()));
     EXPECT_NEAR(static_cast<double>(prepared.validation_tokens),
-                share * static_cast<double>(text.size()), 0.06 * static_cast<double>(text.size()));
+                share * static_cast<double>(text.size()), 0.01 * static_cast<double>(text.size()));
     std::multiset<std::string> both = lines_of(text_of(prepared, prepared.train));
     both.merge(lines_of(text_of(prepared, prepared.validation)));
     both.erase("");
@@ -97,17 +97,29 @@ TEST_F(Prepare, SplitsIntoShares) {
 }
 
 TEST_F(Prepare, SharesComeFromAllOverTheText) {
-  const std::string text = lines(40'000);
-  write("t", text);
+  write("t", lines(40'000));
   PrepareSpec some = spec("t");
   some.validation = 0.2;
   const Prepared prepared = prepare(some);
   std::vector<int> tenths(10, 0);
+  std::int64_t last = 0;
+  std::int64_t smallest_gap = 40'000;
+  std::int64_t largest_gap = 0;
   for (const std::string& line : split(text_of(prepared, prepared.validation), '\n')) {
-    const auto number = parse_int(line.substr(0, line.find(':')));
-    if (number) ++tenths[static_cast<std::size_t>(*number / 4000)];
+    if (line.empty()) continue;
+    const std::int64_t number = parse_int(line.substr(0, line.find(':'))).value();
+    ++tenths[static_cast<std::size_t>(number / 4000)];
+    if (number != last + 1) {
+      smallest_gap = std::min(smallest_gap, number - last);
+      largest_gap = std::max(largest_gap, number - last);
+    }
+    last = number;
   }
-  for (const int count : tenths) EXPECT_GT(count, 200);
+  for (const int count : tenths) {  // 800 on average
+    EXPECT_GT(count, 400);
+    EXPECT_LT(count, 1200);
+  }
+  EXPECT_GT(largest_gap, 5 * smallest_gap) << "it is no pattern";
 }
 
 TEST_F(Prepare, SmallTextsSplitToo) {
@@ -115,8 +127,8 @@ TEST_F(Prepare, SmallTextsSplitToo) {
   PrepareSpec some = spec("t");
   some.validation = 0.1;
   const Prepared prepared = prepare(some);
-  EXPECT_GT(prepared.validation_tokens * 30, prepared.bytes);
-  EXPECT_LT(prepared.validation_tokens * 4, prepared.bytes);
+  EXPECT_GT(prepared.validation_tokens * 14, prepared.bytes);
+  EXPECT_LT(prepared.validation_tokens * 8, prepared.bytes);
 }
 
 TEST_F(Prepare, EndsStandBetweenFilesOfBothShares) {
@@ -169,6 +181,16 @@ TEST_F(Prepare, LearnsFromASampleOfLargeTexts) {
   const auto tokenizer = load_tokenizer(prepare(some).tokenizer);
   EXPECT_LE(tokenizer->encode(" quokka").size(), 2U);
   EXPECT_LE(tokenizer->encode(" river").size(), 3U);
+}
+
+TEST_F(Prepare, LearnsFromASampleBesideValidation) {
+  // Shares of the same size must not be of the same pieces.
+  const std::string text = lines(4000);
+  write("t", text);
+  PrepareSpec some = spec("t", "bpe");
+  some.validation = 0.25;
+  some.learn_bytes = static_cast<std::int64_t>(text.size()) * 3 / 16 + 1;
+  EXPECT_EQ(prepare(some).vocabulary, 320);
 }
 
 TEST_F(Prepare, TellsHowFarItIs) {
@@ -238,8 +260,10 @@ TEST_F(Prepare, RefusesTextsThatCannotBeUsed) {
   EXPECT_SAYS(why(spec("small", "bpe")),
               "a vocabulary of 320 is too large for this text: at most ");
   PrepareSpec some = spec("small");
-  some.validation = 0.5;
-  EXPECT_SAYS(why(some), "data.text = " + path("small") + ": it has too little text (23 bytes)");
+  for (const double share : {0.001, 0.999}) {  // its only piece is on the other side
+    some.validation = share;
+    EXPECT_SAYS(why(some), "data.text = " + path("small") + ": it has too little text (23 bytes)");
+  }
   EXPECT_TRUE(names("cache").empty());
 }
 

@@ -119,6 +119,16 @@ TEST_F(TokenFile, FindsTheFirstTokenThatIsTooLarge) {
   EXPECT_EQ(says(tokens.slice(150'004, 200'001), 9), "nothing was thrown");
 }
 
+TEST_F(TokenFile, LooksAtEveryToken) {
+  // The last and the first token of each step that the check makes.
+  for (const std::size_t at : {0U, 65'535U, 65'536U, 131'071U, 131'072U, 140'000U}) {
+    std::vector<std::uint16_t> many(140'001, 7);
+    many[at] = 8;
+    const Tokens tokens(write("a.bin", file16(many)));
+    EXPECT_SAYS(refusal([&] { tokens.check_below(8); }), concat("number ", at, " is 8"));
+  }
+}
+
 TEST_F(TokenFile, RefusesWhatIsNotAWholeTokenFile) {
   write("empty.bin", "");
   EXPECT_SAYS(why("empty.bin"), "empty.bin is not a token file: it has 0 bytes");

@@ -229,6 +229,26 @@ TEST_F(Tokenizers, BpeLearnsFromStrangeText) {
   EXPECT_LT(tokenizer->encode("qqqqqqqqqqqqqqqq").size(), 4U);
 }
 
+TEST_F(Tokenizers, BpeLearnsRunsOfSpaces) {
+  BpeTrainer trainer;
+  for (int i = 0; i < 50; ++i) trainer.add("        if (x) {\n            return;\n");
+  EXPECT_EQ(trainer.train(290)->encode("        ").size(), 1U);
+}
+
+TEST_F(Tokenizers, BpeCutsLongLinesBetweenCharacters) {
+  // 4096 bytes would end within a character of three bytes.
+  BpeTrainer whole;
+  BpeTrainer cut;
+  std::string line;
+  for (int i = 0; i < 1365; ++i) line += "\xe6\xbc\xa2";
+  whole.add(line + line + "\n");
+  cut.add(line + "\n" + line + "\n");
+  std::filesystem::create_directory(path("cut"));
+  whole.train(262)->save(path());
+  cut.train(262)->save(path("cut"));
+  EXPECT_EQ(content("tokenizer.model"), content("cut/tokenizer.model"));
+}
+
 TEST_F(Tokenizers, BpeStopsAtItsLimit) {
   BpeTrainer small(2000);
   for (int i = 0; i < 100; ++i) small.add("only common words here\n");
@@ -286,6 +306,8 @@ TEST_F(Tokenizers, DamagedModelsAreRefused) {
     }
     why(damaged);
   }
+  std::filesystem::resize_file(path("tokenizer.model"), std::uintmax_t{129} << 20);
+  EXPECT_SAYS(refusal([&] { load_tokenizer(path()); }), "has 135266304 bytes; at most 134217728");
   std::filesystem::remove(path("tokenizer.model"));
   std::filesystem::create_directory(path("tokenizer.model"));
   EXPECT_SAYS(refusal([&] { load_tokenizer(path()); }), "is not a file");
@@ -325,6 +347,8 @@ TEST_F(Tokenizers, ModelsThatChangeTextAreRefused) {
   EXPECT_SAYS(data::why_unusable(model + "\x12\x01\x18"), "damaged");
   EXPECT_SAYS(data::why_unusable(model + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
               "damaged");
+  const std::string too_long = "\x18\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01";
+  EXPECT_SAYS(data::why_unusable(model + too_long), "damaged") << "a number of 77 bits";
   EXPECT_SAYS(data::why_unusable(model + "\x0b"), "damaged") << "an unknown kind of field";
   const std::string fields(
       "\x09"
