@@ -19,6 +19,7 @@ if ! ninja -C build/release -n fourfold 2>/dev/null | grep -q 'no work to do'; t
     { grep -E -A5 'error|FAILED' "$logs/release-build.log" | head -60 >&2; exit 1; }
 fi
 
+mkdir -p runs
 run=runs/quickstart-$(date +%Y%m%d-%H%M%S)
 echo "Training a small GPT on Debian's fortunes: 4 ranks, x=2 times y=2"
 echo "  $fourfold train configs/quickstart.toml --ranks 4 --grid x=2,y=2 --out $run"
@@ -27,8 +28,8 @@ mv "$run.json" "$run/results.json"
 
 echo
 echo "What it writes now:"
-echo "  $fourfold sample $run --prompt \"The \" --samples 3 --tokens 40"
-"$fourfold" sample "$run" --prompt "The " --samples 3 --tokens 40
+echo "  $fourfold sample $run --prompt The --samples 3 --tokens 40 --temperature 0.6"
+"$fourfold" sample "$run" --prompt The --samples 3 --tokens 40 --temperature 0.6
 
 cat <<TEXT
 
@@ -36,8 +37,8 @@ The run folder is $run: the model (model.safetensors, readable by other tools), 
 config.toml, log.txt, metrics.jsonl, TensorBoard's events and results.json.
 
 Try next:
-  $fourfold sample $run --prompt "A man " --temperature 1
-  $fourfold train configs/quickstart.toml --ranks 2 --grid data=2 --set train.steps=50
+  $fourfold sample $run --prompt "A man" --temperature 1
+  $fourfold train configs/quickstart.toml --ranks 2 --grid data=2 --set train.steps=100
   $fourfold train configs/quickstart.toml --init-from $run --set train.steps=100
   $fourfold dryrun configs/gpt-80b.toml --grid x=4,y=4,z=8,data=8
 TEXT

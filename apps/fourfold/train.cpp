@@ -9,6 +9,7 @@
 #include "fourfold/base/file.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/launch/environment.hpp"
+#include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/run.hpp"
 #include "fourfold/train/setup.hpp"
@@ -55,6 +56,7 @@ int run(Options& options, char** argv) {
     check(options, *options.ranks.ranks);
     announce_terminal();
   }
+  tensor::keep_freed_memory();
   return run_on_ranks(options.ranks, argv,
                       [&](comm::World& world) { train::run(world, options.run, make_console()); });
 }

@@ -114,27 +114,29 @@ Tensor TokenTable::lookup(const Tensor& tokens) const {
 
 namespace {
 
-Tensor chunk_of(const Tensor& chunks, std::int64_t index, std::int64_t count) {
+/// Columns that lie in chunks one below the other, side by side. The copy is small beside the
+/// products with the table, which are faster whole.
+Tensor side_by_side(const Tensor& chunks, std::int64_t count) {
+  if (count == 1) return chunks;
   const std::int64_t rows = chunks.size(0) / count;
-  return chunks.narrow(0, index * rows, rows);
+  return chunks.view({count, rows, chunks.size(1)}).transpose(0, 1).reshape({rows, -1});
 }
 
-Tensor columns_of(const Tensor& table, std::int64_t index, std::int64_t count) {
-  const std::int64_t columns = table.size(1) / count;
-  return table.narrow(1, index * columns, columns);
+/// And back.
+Tensor one_below_the_other(const Tensor& rows, std::int64_t count) {
+  if (count == 1) return rows;
+  const std::int64_t columns = rows.size(1) / count;
+  return rows.view({rows.size(0), count, columns}).transpose(0, 1).reshape({-1, columns});
 }
 
 }  // namespace
 
 Tensor TokenTable::run_logits(const Tensor& hidden) const {
   tensor::Pending gathered = parameter_->gather();
-  const Tensor chunks = collect(hidden);
+  const Tensor rows = side_by_side(collect(hidden), chunks_);
   const Tensor table = parameter_->trim(gathered.wait());
-  Tensor out = at::empty({chunks.size(0) / chunks_, table.size(0)}, hidden.options());
-  for (std::int64_t i = 0; i < chunks_; ++i) {
-    tensor::product(*mesh_, "logits", out, chunk_of(chunks, i, chunks_),
-                    columns_of(table, i, chunks_).t(), i > 0 ? Into::kSum : Into::kNew);
-  }
+  Tensor out = at::empty({rows.size(0), table.size(0)}, hidden.options());
+  tensor::product(*mesh_, "logits", out, rows, table.t());
   return out;
 }
 
@@ -151,23 +153,18 @@ class LogitsFunction : public torch::autograd::Function<LogitsFunction> {
     const TokenTable& t = remembered<TokenTable>(context);
     const Tensor gradient = gradients[0].contiguous();
     tensor::Pending gathered = t.parameter_->gather();
-    const Tensor hidden = t.collect(context->get_saved_variables()[0]);
+    const Tensor rows = side_by_side(t.collect(context->get_saved_variables()[0]), t.chunks_);
     const Tensor table = t.parameter_->trim(gathered.wait());
     const Parameter::Slot slot = t.gradient_slot();
     if (slot.into == Into::kNew) {
       slot.tensor.narrow(0, table.size(0), slot.tensor.size(0) - table.size(0)).zero_();
     }
-    const Tensor sum = slot.tensor.narrow(0, 0, table.size(0));
-    Tensor result = at::empty_like(hidden);
-    for (std::int64_t i = 0; i < t.chunks_; ++i) {
-      Tensor rows = chunk_of(result, i, t.chunks_);
-      tensor::product(*t.mesh_, "logits dI", rows, gradient, columns_of(table, i, t.chunks_));
-      Tensor columns = columns_of(sum, i, t.chunks_);
-      tensor::product(*t.mesh_, "logits dE", columns, gradient.t(), chunk_of(hidden, i, t.chunks_),
-                      slot.into);
-    }
+    Tensor sum = slot.tensor.narrow(0, 0, table.size(0));
+    tensor::product(*t.mesh_, "logits dE", sum, gradient.t(), rows, slot.into);
     t.end_use();
-    return {t.spread(result), Tensor(), Tensor()};
+    Tensor result = at::empty_like(rows);
+    tensor::product(*t.mesh_, "logits dI", result, gradient, table);
+    return {t.spread(one_below_the_other(result, t.chunks_)), Tensor(), Tensor()};
   }
 };
 

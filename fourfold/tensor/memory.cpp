@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <malloc.h>
 #include <mutex>
 #include <utility>
 
@@ -148,6 +150,14 @@ MemoryMeter::Counting::~Counting() {
 MemoryScope::MemoryScope(MemoryClass kind) : before_(std::exchange(thread_class, kind)) {}
 MemoryScope::~MemoryScope() {
   thread_class = before_;
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
 }
 
 }  // namespace fourfold::tensor

@@ -57,6 +57,11 @@ class MemoryMeter {
   std::shared_ptr<class MemoryTally> tally_;
 };
 
+/// The process keeps the memory of tensors that go away, for the next ones. By default large pieces
+/// go back to the system at once, and a step touches every page of every tensor for the first time
+/// again. For programs that train; call it first.
+void keep_freed_memory();
+
 /// What the calling thread allocates while it is alive belongs to this class. Without one it is
 /// activations.
 class MemoryScope {
