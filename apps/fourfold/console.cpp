@@ -40,7 +40,12 @@ void announce_terminal() {
 
 train::Console make_console() {
   const bool lively = on_terminal();
-  auto shown = std::make_shared<bool>(false);
+  // Nothing that was only shown stays when the last copy goes.
+  auto shown = std::shared_ptr<bool>(new bool(false), [](bool* flag) {
+    if (*flag) std::fputs("\r\033[K", stdout);
+    std::fflush(stdout);
+    delete flag;
+  });
   const auto clear = [shown] {
     if (*shown) std::fputs("\r\033[K", stdout);
     *shown = false;

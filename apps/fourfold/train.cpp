@@ -45,7 +45,11 @@ int run(Options& options, char** argv) {
   if (!options.run.json.empty()) check_writable("--json", options.run.json);
   train::check_run_folder(options.run.out);
   if (!options.run.init_from.empty()) {
-    static_cast<void>(checkpoint::read_model_config(options.run.init_from));
+    model::GptSpec spec;
+    spec.heads = options.run.config.model.heads;
+    spec.layers = options.run.config.model.layers;
+    spec.tied = options.run.config.model.tied;
+    checkpoint::check_same_model(spec, options.run.init_from);
   }
   const config::ParallelConfig& parallel = options.run.config.parallel;
   if (!options.ranks.ranks && !launch::is_rank() && parallel.given) {

@@ -13,13 +13,14 @@
 namespace fourfold {
 
 void check_writable(const std::string& option, const std::string& path) {
-  const bool existed = std::filesystem::exists(path);
-  const bool folder = existed && std::filesystem::is_directory(path);
+  std::error_code ignored;
+  const bool existed = std::filesystem::exists(path, ignored);
+  const bool folder = std::filesystem::is_directory(path, ignored);
   errno = folder ? EISDIR : 0;
   if (folder || !std::ofstream(path, std::ios::app)) {
     throw ConfigError(concat(option, " ", path, " cannot be written: ", std::strerror(errno)));
   }
-  if (!existed) std::filesystem::remove(path);
+  if (!existed) std::filesystem::remove(path, ignored);
 }
 
 void write_text(const std::string& path, const std::string& text) {
@@ -28,12 +29,13 @@ void write_text(const std::string& path, const std::string& text) {
   std::ofstream file(temporary, std::ios::binary);
   file << text;
   file.close();
+  std::string problem = file ? "" : std::strerror(errno);
   std::error_code error;
   if (file) std::filesystem::rename(temporary, path, error);
-  if (!file || error) {
-    std::filesystem::remove(temporary, error);
-    throw IoError(concat(path, " cannot be written: ", std::strerror(errno)));
-  }
+  if (error) problem = error.message();
+  if (problem.empty()) return;
+  std::filesystem::remove(temporary, error);
+  throw IoError(concat(path, " cannot be written: ", problem));
 }
 
 }  // namespace fourfold

@@ -102,11 +102,8 @@ void load_weights(const tensor::Mesh& mesh, const model::Gpt& gpt, const std::st
     const grid::Block block = parameter->layout().block(shape, mesh.grid(), mesh.coord());
     Tensor shard = at::zeros_like(parameter->master().detach());
     if (block.elements() > 0) {
-      Tensor real = shard;
-      for (std::size_t d = 0; d < block.ranges.size(); ++d) {
-        real = real.narrow(static_cast<std::int64_t>(d), 0, block.ranges[d].size());
-      }
-      real.copy_(read_block(files.data(found.name), files.entry(found.name).shape, found.type,
+      nn::real_part(shard, block)
+          .copy_(read_block(files.data(found.name), files.entry(found.name).shape, found.type,
                             wanted, block));
     }
     parameter->assign(shard);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <ios>
 
 #include <nlohmann/json.hpp>
 
@@ -130,6 +131,18 @@ model::GptSpec read_model_config(const std::string& folder) {
   if (type == "bfloat16") spec.precision = nn::Precision::bf16();
   if (type == "float64") spec.precision = nn::Precision::float64();
   return spec;
+}
+
+void check_same_model(const model::GptSpec& wanted, const std::string& folder) {
+  const model::GptSpec found = read_model_config(folder);
+  const auto check = [&](const char* key, auto in_folder, auto in_config) {
+    if (in_folder == in_config) return;
+    throw ConfigError(concat(std::boolalpha, "the model in ", folder, " has ", key, " = ",
+                             in_folder, ", not ", in_config, ": set model.", key, " to that"));
+  };
+  check("heads", found.heads, wanted.heads);
+  check("layers", found.layers, wanted.layers);
+  check("tied", found.tied, wanted.tied);
 }
 
 }  // namespace fourfold::checkpoint

@@ -16,4 +16,8 @@ std::string model_config(const model::GptSpec& spec, std::int64_t end_of_text);
 /// there is no config.json, or one of a model that is not built as GPT-2.
 model::GptSpec read_model_config(const std::string& folder);
 
+/// Throws ConfigError when the folder's model differs from `wanted` in what the shapes of its
+/// weights do not tell, or not completely: heads, layers, and whether the head is tied.
+void check_same_model(const model::GptSpec& wanted, const std::string& folder);
+
 }  // namespace fourfold::checkpoint

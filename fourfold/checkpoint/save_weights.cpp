@@ -30,13 +30,12 @@ formats::Dtype file_type(at::ScalarType type) {
   }
 }
 
-/// The place of a block in the whole tensor, or in a shard that it fills from the first element on.
-Tensor part(const Tensor& whole, const grid::Block& block, bool from_first = false) {
+/// The place of a block in the whole tensor.
+Tensor part(const Tensor& whole, const grid::Block& block) {
   Tensor result = whole;
   for (std::size_t d = 0; d < block.ranges.size(); ++d) {
     const grid::Range& range = block.ranges[d];
-    result =
-        result.narrow(static_cast<std::int64_t>(d), from_first ? 0 : range.begin, range.size());
+    result = result.narrow(static_cast<std::int64_t>(d), range.begin, range.size());
   }
   return result;
 }
@@ -58,7 +57,7 @@ Tensor bring_together(const tensor::Mesh& mesh, const nn::Parameter& parameter) 
     if (coord[Axis::kData] != 0) continue;
     if (rank != 0) everyone.recv(tensor::view(received), rank).wait();
     const grid::Block block = parameter.layout().block(shape, mesh.grid(), coord);
-    part(whole, block).copy_(part(rank == 0 ? own : received, block, true));
+    part(whole, block).copy_(nn::real_part(rank == 0 ? own : received, block));
   }
   return whole;
 }
@@ -96,13 +95,10 @@ void save_weights(const tensor::Mesh& mesh, const model::Gpt& gpt, const std::st
   }
   // All ranks go through the tensors in the order of the file.
   std::optional<formats::SafetensorsWriter> writer;
-  std::vector<std::string> order;
   if (mesh.everyone().rank() == 0) {
     writer.emplace(folder + "/model.safetensors", specs, formats::Metadata{});
   }
-  for (const auto& [name, item] : items) order.push_back(name);
-  for (const std::string& name : order) {
-    const Item& item = items.at(name);
+  for (const auto& [name, item] : items) {
     const Tensor whole = bring_together(mesh, *item.parameter);
     if (!writer) continue;
     FOURFOLD_CHECK(writer->next() != nullptr && writer->next()->name == name,

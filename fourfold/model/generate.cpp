@@ -24,7 +24,8 @@ double uniform(std::uint64_t seed, std::uint64_t index) {
 std::int64_t pick_token(std::span<const double> logits, const Sampling& sampling,
                         std::uint64_t index) {
   for (const double logit : logits) {
-    if (std::isnan(logit)) throw Error("the model's logits are not numbers");
+    // Minus infinity is a token that never comes.
+    if (std::isnan(logit) || logit == INFINITY) throw Error("the model's logits are not finite");
   }
   // The likeliest first; of equals the smaller token.
   std::vector<std::int64_t> order(logits.size());

@@ -35,6 +35,14 @@ grid::Layout ParameterSpec::layout() const {
   return grid::Layout(std::move(dims));
 }
 
+Tensor real_part(const Tensor& shard, const grid::Block& block) {
+  Tensor part = shard.detach();
+  for (std::size_t d = 0; d < block.ranges.size(); ++d) {
+    part = part.narrow(static_cast<std::int64_t>(d), 0, block.ranges[d].size());
+  }
+  return part;
+}
+
 Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& precision,
                      std::uint64_t seed)
     : mesh_(&mesh), spec_(std::move(spec)), precision_(precision), layout_(spec_.layout()) {
@@ -51,13 +59,7 @@ Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& prec
   const grid::Block block = layout_.block(spec_.shape, grid, mesh.coord());
   tensor::fill_normal(initial, spec_.shape, block, tensor::key_of(seed, spec_.name),
                       spec_.deviation);
-  if (spec_.mean != 0 && !mesh.dry()) {
-    Tensor real = initial;
-    for (std::size_t d = 0; d < block.ranges.size(); ++d) {
-      real = real.narrow(static_cast<std::int64_t>(d), 0, block.ranges[d].size());
-    }
-    real.add_(spec_.mean);
-  }
+  if (spec_.mean != 0 && !mesh.dry()) real_part(initial, block).add_(spec_.mean);
   if (precision.compute != precision.master) master_ = initial;
   value_ = initial.to(precision.compute).set_requires_grad(true);
 }
@@ -159,7 +161,7 @@ void Parameter::accumulate(const Tensor& part) {
   const Slot slot = gradient_slot();
   if (slot.into == tensor::Into::kSum) {
     tensor::add_to(slot.tensor, part);
-  } else if (!part.is_same(slot.tensor)) {
+  } else {
     slot.tensor.copy_(part);
   }
 }

@@ -109,8 +109,6 @@ class Parameter {
   /// Adds to the gradient.
   void accumulate(const Tensor& part);
 
-  const Mesh& mesh() const { return *mesh_; }
-
  private:
   std::int64_t outer_blocks() const;
 
@@ -126,6 +124,9 @@ class Parameter {
   Tensor gradient_;  // memory for it
   bool has_gradient_ = false;
 };
+
+/// The part of a shard that is not padding.
+Tensor real_part(const Tensor& shard, const grid::Block& block);
 
 using ParameterPtr = std::shared_ptr<Parameter>;
 using Parameters = std::vector<ParameterPtr>;

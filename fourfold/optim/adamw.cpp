@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <ATen/ops/isfinite.h>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/memory.hpp"
 
@@ -59,6 +61,7 @@ FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay)
   gradients_ = zeros(count, precision.master, mesh, MemoryClass::kGradients);
   begin = 0;
   for (const nn::ParameterPtr& p : parameters_) {
+    begins_.push_back(begin);
     p->move_gradient_to(gradients_.narrow(0, begin, p->size()).view(p->value().sizes()));
     begin += round_up(p->size(), kAlignment);
   }
@@ -69,6 +72,12 @@ FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay)
 Tensor FlatGroup::own(const Tensor& all) const {
   const std::int64_t part = all.numel() / mesh_->size(Axis::kData);
   return all.narrow(0, mesh_->index(Axis::kData) * part, part);
+}
+
+grid::Range FlatGroup::own_range() const {
+  const std::int64_t part = own_values_.numel();
+  const std::int64_t begin = mesh_->index(Axis::kData) * part;
+  return {begin, begin + part};
 }
 
 comm::Work FlatGroup::reduce_gradients() {
@@ -102,7 +111,7 @@ comm::Work FlatGroup::gather_values() {
 }
 
 AdamW::AdamW(const Mesh& mesh, const nn::Parameters& parameters, const AdamWSpec& spec)
-    : mesh_(&mesh), spec_(spec) {
+    : spec_(spec) {
   nn::Parameters matrices;
   nn::Parameters vectors;
   for (const nn::ParameterPtr& p : parameters) {
@@ -127,6 +136,27 @@ double AdamW::reduce_gradients() {
     squares += groups_[i].sum_of_squares();
   }
   return squares;
+}
+
+AdamW::Health AdamW::gradient_health(const nn::Parameter& parameter) const {
+  const Tensor gradient = parameter.gradient().flatten();
+  const auto finite = [&](std::int64_t from, std::int64_t to) {
+    return from >= to || gradient.narrow(0, from, to - from).isfinite().all().item<bool>();
+  };
+  if (finite(0, gradient.numel())) return Health::kFinite;
+  for (const FlatGroup& group : groups_) {
+    for (std::size_t i = 0; i < group.parameters().size(); ++i) {
+      if (group.parameters()[i].get() != &parameter) continue;
+      const std::int64_t begin = group.begin_of(i);
+      const grid::Range all{begin, begin + gradient.numel()};
+      const grid::Range own = grid::intersect(all, group.own_range());
+      const bool others_finite =
+          own.empty() ? false
+                      : finite(0, own.begin - begin) && finite(own.end - begin, gradient.numel());
+      return others_finite ? Health::kBadInOwnPart : Health::kBad;
+    }
+  }
+  throw InvariantError(parameter.name() + " is not one of the optimizer's");
 }
 
 void AdamW::update(std::int64_t step, double rate, double gradient_scale) {

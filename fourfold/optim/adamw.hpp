@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "fourfold/nn/parameter.hpp"
@@ -38,13 +37,17 @@ class FlatGroup {
   comm::Work gather_values();
 
   const nn::Parameters& parameters() const { return parameters_; }
-  std::int64_t elements() const { return gradients_.numel(); }
+  /// The number of the first parameter's element in the memory of all.
+  std::int64_t begin_of(std::size_t index) const { return begins_[index]; }
+  /// This rank's part of it.
+  grid::Range own_range() const;
 
  private:
   Tensor own(const Tensor& all) const;
 
   const Mesh* mesh_;
   nn::Parameters parameters_;
+  std::vector<std::int64_t> begins_;
   double decay_;
   Tensor values_;     // in the type of computation
   Tensor gradients_;  // in the master type
@@ -66,11 +69,16 @@ class AdamW {
   /// square of their global norm: the sum over all ranks counts every element once.
   double reduce_gradients();
 
+  /// After `reduce_gradients`, whether a parameter's gradient is finite on this rank. In this
+  /// rank's part it has the others' contributions in it: what is bad there only, others may have
+  /// caused.
+  enum class Health { kFinite, kBadInOwnPart, kBad };
+  Health gradient_health(const nn::Parameter& parameter) const;
+
   /// Changes the parameters; `step` counts from 1. The gradient is multiplied by `gradient_scale`.
   void update(std::int64_t step, double rate, double gradient_scale);
 
  private:
-  const Mesh* mesh_;
   AdamWSpec spec_;
   std::vector<FlatGroup> groups_;
 };

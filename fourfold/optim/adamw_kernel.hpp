@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fourfold/tensor/torch.hpp"
+#include "fourfold/tensor/tensor.hpp"
 
 namespace fourfold::optim {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/tensor/mixed_kernels.hpp"
 
+#include <ATen/ops/zeros.h>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/simd.hpp"

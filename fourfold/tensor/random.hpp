@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "fourfold/grid/layout.hpp"
-#include "fourfold/tensor/torch.hpp"
+#include "fourfold/tensor/tensor.hpp"
 
 namespace fourfold::tensor {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "fourfold/grid/block.hpp"
-#include "fourfold/tensor/torch.hpp"
+#include "fourfold/tensor/tensor.hpp"
 
 namespace fourfold::tensor {
 

@@ -17,10 +17,6 @@ struct Streams {
   std::optional<data::Tokens> validation;
 };
 
-std::shared_ptr<data::Tokenizer> tokenizer_of(const std::string& folder) {
-  return data::load_tokenizer(folder);
-}
-
 void settle_vocabulary(config::Config& config, std::int64_t vocabulary) {
   if (config.model.vocab == 0) config.model.vocab = vocabulary;
   if (config.model.vocab < vocabulary) {
@@ -36,18 +32,21 @@ Streams open_text(config::Config& config, const std::string& init_from, Dataset&
   spec.tokenizer = config::to_string(config.data.tokenizer);
   spec.vocabulary = config.model.vocab;
   if (config.data.tokenizer == config::Tokenizer::kBytes) spec.vocabulary = 0;
-  if (!init_from.empty() && data::has_tokenizer(init_from)) spec.tokenizer_folder = init_from;
+  spec.tokenizer_folder = init_from;  // weights mean nothing with other tokens
   spec.validation = config.data.validation;
   spec.cache = config.data.cache;
   spec.progress = [&](std::string_view stage, double done) {
     show_progress(concat(stage, " ", config.data.text, ": ", static_cast<int>(100 * done), "%"));
   };
   const data::Prepared prepared = data::prepare(spec);
-  dataset.tokenizer = tokenizer_of(prepared.tokenizer);
+  dataset.tokenizer = data::load_tokenizer(prepared.tokenizer);
   settle_vocabulary(config, prepared.vocabulary);
-  dataset.about = concat(prepared.files_used, prepared.files_used == 1 ? " file, " : " files, ",
-                         Bytes(prepared.bytes), " of text, ", prepared.train_tokens, " tokens and ",
-                         prepared.validation_tokens, " for validation",
+  const std::string skipped = prepared.files_skipped > 0
+                                  ? concat(" (", prepared.files_skipped, " others are not text)")
+                                  : "";
+  dataset.about = concat(prepared.files_used, prepared.files_used == 1 ? " file" : " files",
+                         skipped, ", ", Bytes(prepared.bytes), " of text, ", prepared.train_tokens,
+                         " tokens and ", prepared.validation_tokens, " for validation",
                          prepared.from_cache ? " (prepared before)" : "");
   Streams streams{data::Tokens(prepared.train), std::nullopt};
   if (!prepared.validation.empty()) streams.validation.emplace(prepared.validation);
@@ -58,7 +57,7 @@ Streams open_tokens(config::Config& config, const std::string& init_from, Datase
   data::Tokens all(config.data.tokens);
   all.check_below(config.model.vocab);
   if (!init_from.empty() && data::has_tokenizer(init_from))
-    dataset.tokenizer = tokenizer_of(init_from);
+    dataset.tokenizer = data::load_tokenizer(init_from);
   Streams streams{all, std::nullopt};
   if (!config.data.validation_tokens.empty()) {
     streams.validation.emplace(config.data.validation_tokens);

@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fourfold/nn/parameter.hpp"
+#include "fourfold/optim/adamw.hpp"
 
 namespace fourfold::train {
 
 /// Looks on all ranks for the first tensor that is not finite, in the order in which a step meets
 /// them: parameters, the loss, and gradients from the last layer to the first. Throws an Error that
-/// names step, rank and tensor. Collective. `loss` is this rank's part.
+/// names step, rank and tensor. Collective, after the optimizer has reduced the gradients. `loss`
+/// is this rank's part.
 [[noreturn]] void throw_not_finite(const tensor::Mesh& mesh, const nn::Parameters& parameters,
-                                   std::int64_t step, double loss);
+                                   const optim::AdamW& optimizer, std::int64_t step, double loss);
 
 }  // namespace fourfold::train

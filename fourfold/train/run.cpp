@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/train/run.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <fstream>
 #include <optional>
+#include <thread>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/file.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/config/write.hpp"
+#include "fourfold/data/mix.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/gemm_rate.hpp"
 #include "fourfold/train/dataset.hpp"
@@ -28,13 +33,52 @@ std::int64_t largest(const Mesh& mesh, std::int64_t value) {
   return value;
 }
 
-void wait_for_all(const Mesh& mesh) {
-  if (mesh.everyone().size() > 1) mesh.everyone().barrier().wait();
+/// However long the others take: to prepare a text, or to write to a slow disk, is no failure.
+void wait_patiently(const comm::Communicator& everyone) {
+  if (everyone.size() == 1) return;
+  comm::Work work = everyone.barrier();
+  while (!work.test()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+/// Stands for everything that ranks must agree on before they train together.
+std::int64_t digest_of(const config::Config& config, const Dataset& dataset) {
+  config::Config shared = config;
+  shared.data = {};  // paths may differ from host to host; what they lead to may not
+  data::Digest digest;
+  digest.add(config::to_toml(shared));
+  const auto add = [&](const data::Samples& samples) {
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(2 * samples.context()));
+    digest.add(static_cast<std::uint64_t>(samples.windows()));
+    for (const std::int64_t window : {std::int64_t{0}, samples.windows() - 1}) {
+      samples.read_window(window, tokens.data(), tokens.data() + samples.context());
+      for (const std::int64_t token : tokens) digest.add(static_cast<std::uint64_t>(token));
+    }
+  };
+  add(*dataset.train);
+  if (dataset.validation) add(*dataset.validation);
+  return static_cast<std::int64_t>(std::stoull(digest.text().substr(0, 15), nullptr, 16));
+}
+
+/// Throws ConfigError when a host has other data or another configuration than the first.
+void check_agreement(const comm::World& world, const comm::Communicator& everyone,
+                     std::int64_t own) {
+  if (everyone.size() == 1) return;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(everyone.size()));
+  everyone
+      .all_gather({&own, 1, schedule::DType::kI64},
+                  {all.data(), static_cast<std::int64_t>(all.size()), schedule::DType::kI64})
+      .wait();
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i] == all[0]) continue;
+    throw ConfigError(concat("rank ", i, " on ", world.host(static_cast<int>(i)),
+                             " has other data or another configuration than rank 0 on ",
+                             world.host(0), ": all hosts must see the same files"));
+  }
 }
 
 /// Of all ranks together, measured at once, as in training: they share the machine.
 FlopsPerSecond measure_gemm_rate(const Mesh& mesh, at::ScalarType type) {
-  wait_for_all(mesh);
+  if (mesh.everyone().size() > 1) mesh.everyone().barrier().wait();
   double rate = tensor::gemm_rate(tensor::dtype_of(type)).value();
   if (mesh.everyone().size() > 1) {
     mesh.everyone().all_reduce({&rate, 1, schedule::DType::kF64}).wait();
@@ -59,8 +103,12 @@ class Run {
       : world_(&world), spec_(std::move(spec)), console_(&console), first_(world.rank() == 0) {
     open_data();
     const std::string chosen = settle_grid(spec_.config, world.size());
-    if (first_ && !chosen.empty()) console.say(chosen);
+    if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
+    if (!spec_.init_from.empty()) {
+      checkpoint::check_same_model(recipe_.model, spec_.init_from);
+      say("weights from " + spec_.init_from);
+    }
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement));
     trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
       if (!spec_.init_from.empty()) checkpoint::load_weights(*mesh_, gpt, spec_.init_from);
@@ -80,8 +128,9 @@ class Run {
   }
 
   void finish(const tensor::MemoryMeter& meter) {
-    checkpoint::save_weights(*mesh_, trainer_->model(), first_ ? folder_ : "");
     const tensor::MemoryUse peaks = meter.peaks();
+    checkpoint::save_weights(*mesh_, trainer_->model(), first_ ? folder_ : "");
+    wait_patiently(mesh_->everyone());
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
       metrics_.memory.by_class[i] = Bytes(largest(*mesh_, peaks.by_class[i].value()));
     }
@@ -103,26 +152,35 @@ class Run {
         if (first_) console_->show(line);
       });
     };
-    if (first_) {
-      open();
-      console_->say(data_.about);
-    }
-    if (everyone.size() > 1) everyone.barrier().wait();
+    if (first_) open();
+    wait_patiently(everyone);
     if (!first_) open();
+    wait_patiently(everyone);
+    check_agreement(*world_, everyone, digest_of(spec_.config, data_));
+    say(data_.about);
   }
 
   void make_folder() {
     if (!first_) return;
     folder_ = make_run_folder(spec_.out, spec_.name);
-    write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
+    const std::string start =
+        spec_.init_from.empty() ? "" : concat("# train --init-from ", spec_.init_from, "\n");
+    write_text(folder_ + "/config.toml", start + config::to_toml(spec_.config));
     files_.emplace(folder_);
+    for (const std::string& line : said_) files_->log(line);
     say(concat(mesh_->grid()));
     say(concat("run folder ", folder_));
   }
 
+  /// To the user and the log, as soon as there is one; from the first rank.
   void say(const std::string& line) {
+    if (!first_) return;
     console_->say(line);
-    if (files_) files_->log(line);
+    if (files_) {
+      files_->log(line);
+    } else {
+      said_.push_back(line);
+    }
   }
 
   void step(std::int64_t number, const ReadSample& read) {
@@ -150,10 +208,16 @@ class Run {
 
   void report(const StepMetrics& step) {
     const config::TrainConfig& config = spec_.config.train;
+    const bool due = step.step % config.log_every == 0 || step.step == config.steps;
+    if (!due && !console_->lively) return;
+    // The last ones tell best how long the others will take.
+    constexpr std::size_t kLast = 100;
+    const std::size_t count = std::min(kLast, metrics_.steps.size());
+    const std::vector<StepMetrics> last(metrics_.steps.end() - static_cast<std::ptrdiff_t>(count),
+                                        metrics_.steps.end());
     const auto left = static_cast<double>(config.steps - step.step);
     const std::string line =
-        describe(step, config.steps, Seconds(left * median_step(metrics_.steps).value()));
-    const bool due = step.step % config.log_every == 0 || step.step == config.steps;
+        describe(step, config.steps, Seconds(left * median_step(last).value()));
     if (due) files_->log(line);
     if (console_->lively) {
       console_->show(line);
@@ -207,6 +271,7 @@ class Run {
   std::optional<Trainer> trainer_;
   std::string folder_;
   std::optional<MetricsFiles> files_;
+  std::vector<std::string> said_;  // before there were files
   RunMetrics metrics_;
 };
 

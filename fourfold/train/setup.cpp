@@ -28,10 +28,11 @@ std::string named(const grid::Sizes& g) {
   return concat("x=", g.x, ",y=", g.y, ",z=", g.z, ",data=", g.data);
 }
 
-/// What a rank sends in a step of `layers` layers.
-double bytes_sent(Recipe recipe, std::int64_t layers, const grid::Sizes& sizes) {
+/// What a rank sends in a step of so many layers and passes.
+double bytes_sent(Recipe recipe, std::int64_t layers, std::int64_t passes,
+                  const grid::Sizes& sizes) {
   recipe.model.layers = layers;
-  recipe.batch = recipe.micro_batch;
+  recipe.batch = passes * recipe.micro_batch;
   double sum = 0;
   for (const auto& [key, count] : dry_run(grid::Grid(sizes), 0, recipe).counts) {
     sum += static_cast<double>(count.wire.bytes.value());
@@ -39,11 +40,11 @@ double bytes_sent(Recipe recipe, std::int64_t layers, const grid::Sizes& sizes) 
   return sum;
 }
 
-/// All layers send the same, so two short dry runs tell what many layers would send.
-double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes) {
-  const double one = bytes_sent(recipe, 1, sizes);
-  if (recipe.model.layers == 1) return one;
-  return one + static_cast<double>(recipe.model.layers - 1) * (bytes_sent(recipe, 2, sizes) - one);
+/// The value at `n` of what grows evenly, from those at 1 and 2.
+template <class Value>
+double extrapolate(std::int64_t n, const Value& value) {
+  const double one = value(1);
+  return n == 1 ? one : one + static_cast<double>(n - 1) * (value(2) - one);
 }
 
 }  // namespace
@@ -76,6 +77,14 @@ Recipe recipe_of(const config::Config& config) {
                   .steps = config.train.steps};
   recipe.clip = config.optim.clip;
   return recipe;
+}
+
+double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes) {
+  return extrapolate(recipe.batch / recipe.micro_batch, [&](std::int64_t passes) {
+    return extrapolate(recipe.model.layers, [&](std::int64_t layers) {
+      return bytes_sent(recipe, layers, passes, sizes);
+    });
+  });
 }
 
 std::string settle_grid(config::Config& config, int ranks) {

@@ -10,6 +10,10 @@ namespace fourfold::train {
 /// The vocabulary must be known by now.
 Recipe recipe_of(const config::Config& config);
 
+/// What a rank sends in a step on this grid. All layers send the same, and so do all passes: a few
+/// small dry runs tell what many would send.
+double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes);
+
 /// Gives the configuration a grid of `ranks` ranks if it has none: of those that the model fits,
 /// the one on which a rank sends the fewest bytes a step, found by dry runs. Throws ConfigError
 /// that names grids that work when the one that was given has another number of ranks, or does not

@@ -91,7 +91,7 @@ StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
   sum_over_everyone(*mesh_, sums);
   const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.rates.rate(number)};
   if (!std::isfinite(sums[0]) || !std::isfinite(sums[1])) {
-    throw_not_finite(*mesh_, model_.parameters(), number, loss);
+    throw_not_finite(*mesh_, model_.parameters(), optimizer_, number, loss);
   }
   optimizer_.update(number, result.rate, optim::clip_scale(result.grad_norm, recipe_.clip));
   return result;

@@ -135,6 +135,8 @@ TEST(Train, BytesTokenFilesAndOtherPrecisions) {
                     "--set", "train.checkpoint_activations=true"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_TRUE(work.has(concat(precision, "/vocab.json")));
+    const Outcome sample = Workspace::fourfold({"sample", work.path(precision), "--tokens", "5"});
+    EXPECT_EQ(sample.status, 0) << sample.err;
   }
   // 256 words of header, then tokens of two bytes.
   std::vector<std::int32_t> header(256);

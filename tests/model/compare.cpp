@@ -11,17 +11,10 @@
 namespace fourfold::test {
 
 using grid::Axis;
+using nn::real_part;
 
 grid::Block block_here(const tensor::Mesh& mesh, const nn::Parameter& parameter) {
   return parameter.layout().block(parameter.spec().shape, mesh.grid(), mesh.coord());
-}
-
-Tensor real_part(const Tensor& shard, const grid::Block& block) {
-  Tensor part = shard.detach();
-  for (std::size_t d = 0; d < block.ranges.size(); ++d) {
-    part = part.narrow(static_cast<std::int64_t>(d), 0, block.ranges[d].size());
-  }
-  return part;
 }
 
 void load(const tensor::Mesh& mesh, nn::Parameter& parameter, const Tensor& whole) {

@@ -23,9 +23,6 @@ struct Worst {
 
 grid::Block block_here(const tensor::Mesh& mesh, const nn::Parameter& parameter);
 
-/// The part of a shard that is not padding.
-Tensor real_part(const Tensor& shard, const grid::Block& block);
-
 /// Replaces this rank's part of a parameter by that of `whole`.
 void load(const tensor::Mesh& mesh, nn::Parameter& parameter, const Tensor& whole);
 

@@ -89,6 +89,8 @@ TEST(Generate, PicksAsTheLogitsSay) {
   EXPECT_EQ(model::pick_token(logits, {.seed = 5}, 9), model::pick_token(logits, {.seed = 5}, 9));
   const std::vector<double> broken = {1, NAN};
   EXPECT_THROW(model::pick_token(broken, {}, 0), Error);
+  const std::vector<double> endless = {1, INFINITY};
+  EXPECT_THROW(model::pick_token(endless, {}, 0), Error);
 }
 
 }  // namespace

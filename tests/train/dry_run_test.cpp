@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "fourfold/train/setup.hpp"
+
 #include "tests/model/reference.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/train/closed_forms.hpp"
@@ -124,6 +126,21 @@ TEST(DryRun, SeveralPassesAStep) {
     for (const GptSpec& spec : settings(odd_spec())) {
       on_threads(4, [&](comm::World& world) { compare(world, grid, recipe_of(spec, 3)); });
     }
+  }
+}
+
+/// What the choice of a grid rests on.
+TEST(DryRun, FewLayersAndPassesTellWhatManySend) {
+  GptSpec spec = odd_spec();
+  spec.layers = 4;
+  const Recipe recipe = recipe_of(spec, 5);
+  for (const grid::Sizes& sizes :
+       grid::factorisations(8, {Axis::kX, Axis::kY, Axis::kZ, Axis::kData})) {
+    double sent = 0;
+    for (const auto& [key, count] : train::dry_run(grid::Grid(sizes), 0, recipe).counts) {
+      sent += static_cast<double>(count.wire.bytes.value());
+    }
+    EXPECT_NEAR(train::bytes_sent(recipe, sizes), sent, 1e-9 * sent) << grid::Grid(sizes);
   }
 }
 

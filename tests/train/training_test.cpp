@@ -7,6 +7,7 @@
 
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/comm/world.hpp"
+#include "fourfold/train/not_finite.hpp"
 #include "fourfold/train/trainer.hpp"
 
 #include "tests/support/ranks.hpp"
@@ -69,10 +70,11 @@ double difference(const std::vector<StepResult>& a, const std::vector<StepResult
   EXPECT_EQ(a.size(), b.size());
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    worst = std::max(worst, std::abs(a[i].loss / b[i].loss - 1));
-    worst = std::max(worst, std::abs(a[i].grad_norm / b[i].grad_norm - 1));
-    worst = std::max(worst, std::abs(a[i].rate / b[i].rate - 1));
-    if (std::isnan(a[i].loss) || std::isnan(a[i].grad_norm)) return INFINITY;
+    for (const double ratio :
+         {a[i].loss / b[i].loss, a[i].grad_norm / b[i].grad_norm, a[i].rate / b[i].rate}) {
+      if (!std::isfinite(ratio)) return INFINITY;
+      worst = std::max(worst, std::abs(ratio - 1));
+    }
   }
   return worst;
 }
@@ -241,6 +243,35 @@ TEST(Training, StopsBeforeTheUpdateWhenTheLossIsNotFinite) {
     }
     expect_on_all_ranks(world, said.find("step 1: the loss is not finite on rank 3;") == 0, said);
   });
+}
+
+/// What is said when rank 1 of two along data has the gradient of parameter 16 wrong at `element`,
+/// and both have parameter 4's, which the backward pass meets later.
+void expect_blame(std::int64_t element) {
+  on_threads(2, [&](comm::World& world) {
+    const tensor::Mesh mesh(world, grid::Grid({.data = 2}));
+    const model::Gpt gpt(mesh, recipe_of().model, 8);
+    const nn::Parameters parameters = gpt.parameters();
+    optim::AdamW optimizer(mesh, parameters, {});
+    for (const nn::ParameterPtr& p : parameters) p->gradient_slot().tensor.zero_();
+    parameters[4]->gradient().fill_(INFINITY);
+    if (world.rank() == 1) parameters[16]->gradient().view(-1)[element] = NAN;
+    EXPECT_FALSE(std::isfinite(optimizer.reduce_gradients()));
+    std::string said;
+    try {
+      train::throw_not_finite(mesh, parameters, optimizer, 7, 1.5);
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    const std::string expected =
+        concat("step 7: the gradient of ", parameters[16]->name(), " is not finite on rank 1");
+    expect_on_all_ranks(world, said.find(expected) == 0, said);
+  });
+}
+
+TEST(Training, BlamesTheRankThatHadTheBadGradient) {
+  expect_blame(0);
+  expect_blame(24 * 3 * 24 - 1);
 }
 
 TEST(Training, ModelFlopsAreTheUsualCount) {

@@ -1,0 +1,11 @@
+// libtorch's tensor and nothing more: for what is compiled without the precompiled header.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace fourfold::tensor {
+
+using at::Tensor;
+
+}  // namespace fourfold::tensor
