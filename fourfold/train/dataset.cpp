@@ -46,8 +46,7 @@ Streams open_text(config::Config& config, const std::string& init_from, Dataset&
                                   : "";
   dataset.about = concat(prepared.files_used, prepared.files_used == 1 ? " file" : " files",
                          skipped, ", ", Bytes(prepared.bytes), " of text, ", prepared.train_tokens,
-                         " tokens and ", prepared.validation_tokens, " for validation",
-                         prepared.from_cache ? " (prepared before)" : "");
+                         " tokens and ", prepared.validation_tokens, " for validation");
   Streams streams{data::Tokens(prepared.train), std::nullopt};
   if (!prepared.validation.empty()) streams.validation.emplace(prepared.validation);
   return streams;

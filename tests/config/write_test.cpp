@@ -118,14 +118,15 @@ TEST_F(Write, ShippedFilesSayWhatTheyShould) {
 
   Config quick;
   quick.model = {
-      .vocab = 2048, .width = 256, .heads = 4, .layers = 4, .context = 128, .dropout = 0.1};
+      .vocab = 2048, .width = 128, .heads = 4, .layers = 2, .context = 64, .dropout = 0.0};
   quick.data.text = "/usr/share/games/fortunes";
-  quick.train.steps = 300;
+  quick.train.steps = 900;
   quick.train.batch = quick.train.micro_batch = 16;
-  quick.train.validate_every = 100;
-  quick.optim.lr = 1e-3;
+  quick.train.validate_every = 300;
+  quick.train.log_every = 50;
+  quick.optim.lr = 5e-3;
   quick.optim.min_lr = 1e-4;
-  quick.optim.warmup = 30;
+  quick.optim.warmup = 50;
   quick.parallel.sizes = {.x = 2, .y = 2};
   quick.parallel.given = true;
   EXPECT_EQ(shipped("quickstart.toml"), quick);

@@ -11,7 +11,6 @@
 namespace fourfold::test {
 
 using grid::Axis;
-using nn::real_part;
 
 grid::Block block_here(const tensor::Mesh& mesh, const nn::Parameter& parameter) {
   return parameter.layout().block(parameter.spec().shape, mesh.grid(), mesh.coord());

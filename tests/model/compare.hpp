@@ -10,6 +10,8 @@
 
 namespace fourfold::test {
 
+using nn::real_part;
+
 /// The largest error of this rank's parts, and where.
 struct Worst {
   double error = 0;
