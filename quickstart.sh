@@ -28,8 +28,8 @@ mv "$run.json" "$run/results.json"
 
 echo
 echo "What it writes now:"
-echo "  $fourfold sample $run --prompt The --samples 3 --tokens 40 --temperature 0.6"
-"$fourfold" sample "$run" --prompt The --samples 3 --tokens 40 --temperature 0.6
+echo "  $fourfold sample $run --prompt The --samples 3 --tokens 40 --temperature 0.5 --top-k 20"
+"$fourfold" sample "$run" --prompt The --samples 3 --tokens 40 --temperature 0.5 --top-k 20
 
 cat <<TEXT
 
