@@ -16,8 +16,12 @@ constexpr int kOwnSymbolsFirst = RTLD_DEEPBIND;
 #endif
 
 const Library& open() {
-  // Found by the run path of the program. Never closed: tokenizers live as long as they like.
-  void* module = dlopen("libfourfold_sentencepiece.so", RTLD_NOW | RTLD_LOCAL | kOwnSymbolsFirst);
+  // Found by the run path of the program; where a sanitizer stands between us and the loader, which
+  // then does not know whose path it is, in the build's folder. Never closed: tokenizers live as
+  // long as they like.
+  constexpr int kHow = RTLD_NOW | RTLD_LOCAL | kOwnSymbolsFirst;
+  void* module = dlopen("libfourfold_sentencepiece.so", kHow);
+  if (module == nullptr) module = dlopen(FOURFOLD_MODULE_DIR "/libfourfold_sentencepiece.so", kHow);
   void* entry = module != nullptr ? dlsym(module, kEntry) : nullptr;
   if (entry == nullptr) throw Error(concat("SentencePiece cannot be loaded: ", dlerror()));
   return *reinterpret_cast<Entry>(entry)();
