@@ -97,7 +97,9 @@ void check_grid(const Draft& draft) {
 }  // namespace
 
 void check(const Draft& draft, bool needs_data) {
-  const auto& [model, data, train, optim, parallel] = draft.config;
+  const auto& model = draft.config.model;
+  const auto& train = draft.config.train;
+  const auto& optim = draft.config.optim;
   check_required(draft);
   relate(draft, model.width % model.heads == 0, "model.width", "must be a multiple of",
          "model.heads");

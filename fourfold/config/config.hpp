@@ -97,12 +97,28 @@ struct ParallelConfig {
   bool operator==(const ParallelConfig&) const = default;
 };
 
+/// [overlap]: what is communicated behind compute. Results do not depend on it (docs/overlap.md).
+struct OverlapConfig {
+  bool input_gradients = true;   ///< sums of input gradients behind the weights' product
+  bool weight_gradients = true;  ///< sums of weight gradients behind the rest of the backward pass
+  bool weights = true;           ///< weights are gathered ahead of their use
+  bool keep_weights = true;      ///< gathered weights are kept for the backward pass
+  bool data = true;    ///< the sum over data behind backward, new weights behind the next forward
+  bool halves = true;  ///< a rank's samples go in two halves that hide each other's communication
+  std::int64_t window_mib = 64;   ///< of weights ahead of their use, and of gradients under way
+  std::int64_t keep_mib = 256;    ///< of gathered weights that are kept
+  std::int64_t segment_mib = 16;  ///< what travels along data at once
+
+  bool operator==(const OverlapConfig&) const = default;
+};
+
 struct Config {
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
   OptimConfig optim;
   ParallelConfig parallel;
+  OverlapConfig overlap;
 
   bool operator==(const Config&) const = default;
 };

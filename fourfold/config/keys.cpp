@@ -14,6 +14,8 @@ constexpr std::int64_t kMostUnits = std::int64_t{1} << 20;
 constexpr std::int64_t kLongestContext = std::int64_t{1} << 24;
 constexpr std::int64_t kMostSequences = std::int64_t{1} << 30;
 
+constexpr std::int64_t kMostMib = std::int64_t{1} << 24;
+
 constexpr Real kShare = {.low = 0, .high = 1};
 constexpr Real kPositive = {.low = 0, .low_too = false};
 
@@ -42,6 +44,7 @@ std::vector<Key> make_keys() {
   constexpr auto train = &Config::train;
   constexpr auto optim = &Config::optim;
   constexpr auto parallel = &Config::parallel;
+  constexpr auto overlap = &Config::overlap;
   const Choice<Tokenizer> tokenizers{{Tokenizer::kBpe, Tokenizer::kBytes}};
   const Choice<Precision> precisions{{Precision::kFloat32, Precision::kBf16, Precision::kFloat64}};
   const Choice<Activations> activations{{Activations::kSharded, Activations::kReplicated}};
@@ -88,6 +91,16 @@ std::vector<Key> make_keys() {
       key("parallel.pipe", GridSize{&grid::Sizes::pipe}, parallel),
       key("parallel.activations", activations, parallel, &ParallelConfig::activations),
       key("parallel.placement", AxisOrder{}, parallel, &ParallelConfig::placement),
+
+      key("overlap.input_gradients", Flag{}, overlap, &OverlapConfig::input_gradients),
+      key("overlap.weight_gradients", Flag{}, overlap, &OverlapConfig::weight_gradients),
+      key("overlap.weights", Flag{}, overlap, &OverlapConfig::weights),
+      key("overlap.keep_weights", Flag{}, overlap, &OverlapConfig::keep_weights),
+      key("overlap.data", Flag{}, overlap, &OverlapConfig::data),
+      key("overlap.halves", Flag{}, overlap, &OverlapConfig::halves),
+      key("overlap.window_mib", Whole{1, kMostMib}, overlap, &OverlapConfig::window_mib),
+      key("overlap.keep_mib", Whole{0, kMostMib}, overlap, &OverlapConfig::keep_mib),
+      key("overlap.segment_mib", Whole{1, kMostMib}, overlap, &OverlapConfig::segment_mib),
   };
 }
 // clang-format on

@@ -68,8 +68,8 @@ Block::Block(const Mesh& mesh, const GptSpec& spec, std::int64_t number, Attenti
             linear(name_ + ".mlp.c_proj", 4 * spec.width, spec.width, true, between(spec),
                    between(spec), residual_deviation(spec)),
             spec.precision, spec.seed),
-      vectors_({norm1_.scale(), norm1_.shift(), qkv_.bias(), projection_.bias(), norm2_.scale(),
-                norm2_.shift(), up_.bias(), down_.bias()}) {}
+      vectors_(mesh, {norm1_.scale(), norm1_.shift(), qkv_.bias(), projection_.bias(),
+                      norm2_.scale(), norm2_.shift(), up_.bias(), down_.bias()}) {}
 
 nn::Parameters Block::parameters() const {
   return {norm1_.scale(),       norm1_.shift(),     qkv_.weight(),  qkv_.bias(),
@@ -77,10 +77,15 @@ nn::Parameters Block::parameters() const {
           up_.weight(),         up_.bias(),         down_.weight(), down_.bias()};
 }
 
+tensor::GatherOrder Block::gatherables() const {
+  return {&vectors_, qkv_.weight().get(), projection_.weight().get(), up_.weight().get(),
+          down_.weight().get()};
+}
+
 nn::AttentionShape Block::attention_shape(const Batch& batch, bool training) const {
   nn::AttentionShape shape;
   const std::int64_t local = nn::local_samples(*mesh_, batch);
-  shape.first_sample = batch.first_sample + mesh_->index({Axis::kData, Axis::kZ}) * local;
+  shape.first_sample = nn::first_local_sample(*mesh_, batch);
   if (split_ == AttentionSplit::kHeads) {
     shape.samples = local;
     shape.heads = spec_.heads / mesh_->size({Axis::kY, Axis::kX});
@@ -109,35 +114,46 @@ Tensor Block::drop(const Tensor& hidden, const Batch& batch, const char* where,
                      {nn::hidden_rows(*mesh_, batch, spec_.activations), {first, first + columns}});
 }
 
-Tensor Block::attend(const Tensor& hidden, const std::vector<Tensor>& v, const Batch& batch,
-                     bool training) const {
-  const Tensor normal = norm1_.forward(hidden, v[0], v[1]);
-  const Tensor qkv = qkv_.forward(normal, v[2]);
+nn::Flow<Tensor> Block::attend(Tensor hidden, const std::vector<Tensor>& v, const Batch& batch,
+                               bool training) const {
+  const Tensor normal = co_await norm1_.flow(hidden, v[0], v[1]);
+  Tensor qkv = co_await qkv_.flow(normal, v[2]);
   const Tensor mixed = nn::causal_attention(*mesh_, qkv, attention_shape(batch, training));
-  return drop(projection_.forward(mixed, v[3]), batch, ".attn.drop", training);
+  qkv = Tensor();
+  const Tensor out = co_await projection_.flow(mixed, v[3]);
+  co_return drop(out, batch, ".attn.drop", training);
 }
 
-Tensor Block::expand(const Tensor& hidden, const std::vector<Tensor>& v, const Batch& batch,
-                     bool training) const {
-  const Tensor normal = norm2_.forward(hidden, v[4], v[5]);
-  const Tensor wide = nn::gelu(*mesh_, up_.forward(normal, v[6]));
-  return drop(down_.forward(wide, v[7]), batch, ".mlp.drop", training);
+nn::Flow<Tensor> Block::expand(Tensor hidden, const std::vector<Tensor>& v, const Batch& batch,
+                               bool training) const {
+  const Tensor normal = co_await norm2_.flow(hidden, v[4], v[5]);
+  Tensor wide = co_await up_.flow(normal, v[6]);
+  wide = nn::gelu(*mesh_, wide);
+  const Tensor out = co_await down_.flow(wide, v[7]);
+  co_return drop(out, batch, ".mlp.drop", training);
 }
 
-Tensor Block::run(const Tensor& hidden, const std::vector<Tensor>& vectors, const Batch& batch,
-                  bool training) const {
-  const Tensor middle = nn::residual(*mesh_, hidden, attend(hidden, vectors, batch, training));
-  return nn::residual(*mesh_, middle, expand(middle, vectors, batch, training));
+nn::Flow<Tensor> Block::flow(Tensor hidden, std::vector<Tensor> vectors, Batch batch,
+                             bool training) const {
+  const Tensor mixed = co_await attend(hidden, vectors, batch, training);
+  hidden = nn::residual(*mesh_, hidden, mixed);
+  const Tensor more = co_await expand(hidden, vectors, batch, training);
+  co_return nn::residual(*mesh_, hidden, more);
 }
 
-Tensor Block::forward(const Tensor& hidden, const Batch& batch, bool training) const {
+std::vector<Tensor> Block::checkpointed(const std::vector<Tensor>& hidden,
+                                        const std::vector<Batch>& parts, bool training) const {
+  std::vector<Tensor> inputs = hidden;
   const std::vector<Tensor> vectors = vectors_.gather();
-  if (!spec_.checkpoint) return run(hidden, vectors, batch, training);
-  std::vector<Tensor> inputs = {hidden};
   inputs.insert(inputs.end(), vectors.begin(), vectors.end());
   return nn::checkpoint(
-      [this, batch, training](const std::vector<Tensor>& in) {
-        return run(in[0], {in.begin() + 1, in.end()}, batch, training);
+      [this, parts, training](const std::vector<Tensor>& in) {
+        const auto first_vector = in.begin() + static_cast<std::ptrdiff_t>(parts.size());
+        std::vector<nn::Flow<Tensor>> flows;
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+          flows.push_back(flow(in[i], {first_vector, in.end()}, parts[i], training));
+        }
+        return nn::interleave(std::move(flows));
       },
       inputs);
 }

@@ -20,18 +20,26 @@ class Block {
  public:
   Block(const Mesh& mesh, const GptSpec& spec, std::int64_t number, AttentionSplit split);
 
-  /// hidden -> hidden. `training` switches dropout on.
-  Tensor forward(const Tensor& hidden, const nn::Batch& batch, bool training) const;
+  /// hidden -> hidden; `vectors` are those of this block as gathered. `training` switches dropout
+  /// on.
+  nn::Flow<Tensor> flow(Tensor hidden, std::vector<Tensor> vectors, nn::Batch batch,
+                        bool training) const;
 
+  /// The hidden states of the parts of a batch, through the block in turns. Only they are kept for
+  /// the backward pass, which computes the rest again.
+  std::vector<Tensor> checkpointed(const std::vector<Tensor>& hidden,
+                                   const std::vector<nn::Batch>& parts, bool training) const;
+
+  const nn::Vectors& vectors() const { return vectors_; }
   nn::Parameters parameters() const;
+  /// What is brought together for its use.
+  tensor::GatherOrder gatherables() const;
 
  private:
-  Tensor run(const Tensor& hidden, const std::vector<Tensor>& vectors, const nn::Batch& batch,
-             bool training) const;
-  Tensor attend(const Tensor& hidden, const std::vector<Tensor>& vectors, const nn::Batch& batch,
-                bool training) const;
-  Tensor expand(const Tensor& hidden, const std::vector<Tensor>& vectors, const nn::Batch& batch,
-                bool training) const;
+  nn::Flow<Tensor> attend(Tensor hidden, const std::vector<Tensor>& vectors, const nn::Batch& batch,
+                          bool training) const;
+  nn::Flow<Tensor> expand(Tensor hidden, const std::vector<Tensor>& vectors, const nn::Batch& batch,
+                          bool training) const;
   nn::AttentionShape attention_shape(const nn::Batch& batch, bool training) const;
   Tensor drop(const Tensor& hidden, const nn::Batch& batch, const char* where, bool training) const;
 

@@ -30,9 +30,30 @@ class Gpt {
               std::int64_t tokens_of_step, bool training) const;
 
   const GptSpec& spec() const { return spec_; }
+  /// Those before the first block, and the others, in the order of use.
+  nn::Parameters embedding_parameters() const;
+  nn::Parameters block_parameters() const;
+  /// All of them.
   nn::Parameters parameters() const;
+  /// What is brought together for its use, for `GatherPlan`.
+  tensor::GatherOrder gatherables() const;
+  /// In how many parts a batch goes through the model: two that hide each other's communication, if
+  /// there is any and the samples of a rank can be halved; else one.
+  int parts_of(const nn::Batch& batch) const;
 
  private:
+  class Pass;
+  nn::Flow<Tensor> embed(Tensor tokens, nn::Batch batch, bool training) const;
+  nn::Flow<Tensor> head(Tensor hidden, Pass& pass) const;
+  nn::Flow<Tensor> logits_flow(Tensor tokens, nn::Batch batch, bool training, Pass& pass) const;
+  nn::Flow<Tensor> loss_of_head(Tensor hidden, Tensor targets, Pass& pass) const;
+  nn::Flow<Tensor> loss_flow(Tensor tokens, Tensor targets, nn::Batch batch, bool training,
+                             Pass& pass) const;
+  std::vector<Tensor> checkpointed_losses(const std::vector<Tensor>& tokens,
+                                          const std::vector<Tensor>& targets,
+                                          const std::vector<nn::Batch>& parts, bool training,
+                                          Pass& pass) const;
+
   const Mesh* mesh_;
   GptSpec spec_;
   nn::TokenTable tokens_;

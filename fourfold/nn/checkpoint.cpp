@@ -11,8 +11,8 @@ namespace {
 
 class Checkpoint : public torch::autograd::Function<Checkpoint> {
  public:
-  static at::Tensor forward(AutogradContext* context, at::TensorList inputs,
-                            const BlockFunction& block) {
+  static variable_list forward(AutogradContext* context, at::TensorList inputs,
+                               const BlockFunction& block) {
     keep(context, block);
     context->save_for_backward(inputs.vec());
     const at::NoGradGuard no_graph;
@@ -27,8 +27,8 @@ class Checkpoint : public torch::autograd::Function<Checkpoint> {
     }
     {
       const at::AutoGradMode graph(true);
-      const at::Tensor output = block(inputs);
-      torch::autograd::backward({output}, gradients);
+      const variable_list outputs = block(inputs);
+      torch::autograd::backward(outputs, gradients);
     }
     variable_list result;
     for (const at::Tensor& input : inputs) {
@@ -41,7 +41,8 @@ class Checkpoint : public torch::autograd::Function<Checkpoint> {
 
 }  // namespace
 
-at::Tensor checkpoint(const BlockFunction& block, const std::vector<at::Tensor>& inputs) {
+std::vector<at::Tensor> checkpoint(const BlockFunction& block,
+                                   const std::vector<at::Tensor>& inputs) {
   return Checkpoint::apply(at::TensorList(inputs), block);
 }
 

@@ -2,8 +2,7 @@
 #include "fourfold/nn/linear.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/nn/function.hpp"
-#include "fourfold/tensor/memory.hpp"
+#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/mixed_kernels.hpp"
 #include "fourfold/tensor/product.hpp"
 
@@ -12,8 +11,6 @@ namespace fourfold::nn {
 using grid::Axes;
 using grid::Axis;
 using tensor::Into;
-using tensor::MemoryClass;
-using tensor::MemoryScope;
 using tensor::Pending;
 
 namespace {
@@ -139,95 +136,105 @@ Tensor Linear::input_gradient(const Tensor& gradient, const Tensor& weight) cons
   return out;
 }
 
-Pending Linear::weight_gradient(const Tensor& gradient, const Tensor& input) const {
-  const auto fill = [&](Tensor& all, Into into) {
-    for (std::int64_t j = 0; j < output_chunks_; ++j) {
-      const Tensor target_rows = piece(all, 0, j, output_chunks_);
-      for (std::int64_t i = 0; i < input_chunks_; ++i) {
-        Tensor target = piece(target_rows, 1, i, input_chunks_);
-        tensor::product(*mesh_, "linear dW", target, piece(gradient, 0, j, output_chunks_).t(),
-                        piece(input, 0, i, input_chunks_), into);
-      }
+void Linear::weight_gradient(const Tensor& gradient, const Tensor& input,
+                             Parameter::Use& use) const {
+  const Parameter::Slot slot = use.slot(input.scalar_type());
+  for (std::int64_t j = 0; j < output_chunks_; ++j) {
+    const Tensor target_rows = piece(slot.tensor, 0, j, output_chunks_);
+    for (std::int64_t i = 0; i < input_chunks_; ++i) {
+      Tensor target = piece(target_rows, 1, i, input_chunks_);
+      tensor::product(*mesh_, "linear dW", target, piece(gradient, 0, j, output_chunks_).t(),
+                      piece(input, 0, i, input_chunks_), slot.into);
     }
-  };
-  // Without a reduction to come, the product is made where it belongs, in the parameter's type.
-  if (weight_->gradient_comm().size() == 1) {
-    Parameter::Slot slot = weight_->gradient_slot();
-    fill(slot.tensor, slot.into);
-    return {};
   }
-  const MemoryScope scope(MemoryClass::kCommunication);
-  Tensor all = at::empty({weight_->padded_rows(), weight_->columns()}, input.options());
-  const std::int64_t padding = weight_->padded_rows() - weight_->rows();
-  if (padding > 0) all.narrow(0, weight_->rows(), padding).zero_();
-  Tensor real = all.narrow(0, 0, weight_->rows());
-  fill(real, Into::kNew);
-  return tensor::reduce_scatter(weight_->gradient_comm(), all);
+  use.end();
 }
 
 // --- forward and backward
 
-Tensor Linear::run(const Tensor& input, const Tensor& bias) const {
-  Pending weight = weight_->gather();
-  Pending gathered = gather_input(input);
-  const Tensor rows = gathered.wait();
-  const Tensor partial = multiply(rows, weight_->trim(weight.wait()), bias);
-  Tensor out = reduce_output(partial).wait();
-  if (bias.defined() && mesh_->size(contract_) > 1) tensor::add_to_rows_of(out, bias);
-  return out;
-}
+/// One call of the layer: what its nodes share, and what is on its way between them.
+struct Linear::Call {
+  std::shared_ptr<Parameter::Use> use;  ///< null while no graph is made
+  Tensor bias;
+  Tensor input;  ///< kept for the backward pass
+  Pending gathered_input;
+  Pending output;
+  Pending gathered_gradient;
+  Pending input_gradient;
+};
 
-Tensor Linear::backward(const Tensor& gradient, const Tensor& input) const {
-  Pending pending_gradient = gather_output_gradient(gradient);
-  Pending pending_weight = weight_->gather();
-  Pending pending_input = gather_input(input);
-  const Tensor whole = pending_gradient.wait();
-  Pending reduced_input;
-  Pending reduced_weight;
-  const auto first_half = [&] {
-    const Tensor weight = weight_->trim(pending_weight.wait());
-    reduced_input = reduce_input_gradient(input_gradient(whole, weight));
+void Linear::backward_products(Call& call) const {
+  const tensor::Overlap& overlap = mesh_->overlap();
+  const Tensor gradient = call.gathered_gradient.wait();
+  const auto for_input = [&] {
+    call.input_gradient = reduce_input_gradient(input_gradient(gradient, weight_->whole()));
+    if (!overlap.input_gradients) call.input_gradient.settle();
   };
   // One product hides the other's reduction.
   const bool input_first = mesh_->size(produce_) > 1;
-  if (input_first) first_half();
-  reduced_weight = weight_gradient(whole, pending_input.wait());
-  if (!input_first) first_half();
-  const Tensor result = reduced_input.wait();
-  const Tensor part = reduced_weight.wait();
-  if (part.defined()) weight_->accumulate(part);
-  return result;
+  if (input_first) for_input();
+  weight_gradient(gradient, call.gathered_input.wait(), *call.use);
+  if (!overlap.input_gradients) mesh_->settle_gradients();
+  if (!input_first) for_input();
+  mesh_->settle_gradients();
 }
 
-class LinearFunction : public torch::autograd::Function<LinearFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& /*weight*/,
-                        const c10::optional<Tensor>& bias, const Linear* layer) {
-    remember(context, *layer);
-    context->save_for_backward({input});
-    return layer->run(input, bias.value_or(Tensor()));
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Linear& layer = remembered<Linear>(context);
-    const Tensor gradient = gradients[0].contiguous();
-    Tensor bias;
-    if (layer.bias_) {
-      bias = tensor::column_sums(gradient);
-      layer.mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
-                           static_cast<std::int64_t>(gradient.nbytes()));
-    }
-    Tensor input = layer.backward(gradient, context->get_saved_variables()[0]);
-    return {input, Tensor(), bias, Tensor()};
-  }
-};
-
-Tensor Linear::forward(const Tensor& input, const Tensor& bias) const {
+// Three nodes, with communication between them in both directions: bring the input together; make
+// the product; end its sum over ranks. Backward: gather the gradient; make both products; end the
+// sum of the input's gradient.
+Flow<Tensor> Linear::flow(Tensor input, Tensor bias) const {
   FOURFOLD_CHECK_EQ(input.dim(), 2, spec_.name, ": the input is a matrix");
   FOURFOLD_CHECK_EQ(bias.defined(), bias_ != nullptr, spec_.name);
-  // libtorch does not take an undefined tensor.
-  const auto given = bias.defined() ? c10::optional<Tensor>(bias) : c10::nullopt;
-  return LinearFunction::apply(input, weight_->value(), given, this);
+  const auto call = std::make_shared<Call>();
+  const at::TensorOptions options = input.options();
+  call->use = weight_->use();
+  call->bias = bias.defined() ? bias.detach() : Tensor();
+  if (call->use) call->input = input.detach();
+  variable_list passed = node(
+      {input, weight_->leaf()},
+      [&](const variable_list& in) -> variable_list {
+        call->gathered_input = gather_input(in[0].detach());
+        return {token(options)};
+      },
+      [call](const variable_list&) -> variable_list {
+        return {call->input_gradient.wait(), Tensor()};
+      });
+  input = Tensor();
+  co_await Turn{call->gathered_input.under_way()};
+
+  passed = node(
+      passed,
+      [&](const variable_list&) -> variable_list {
+        const Tensor rows = call->gathered_input.wait();
+        call->output = reduce_output(multiply(rows, weight_->whole(), call->bias));
+        return {token(options)};
+      },
+      [this, call, options](const variable_list&) -> variable_list {
+        backward_products(*call);
+        return {token(options)};
+      });
+  co_await Turn{call->output.under_way()};
+
+  if (bias.defined()) passed.push_back(bias);
+  co_return node(
+      passed,
+      [&](const variable_list&) -> variable_list {
+        Tensor out = call->output.wait();
+        const bool add_bias = call->bias.defined() && mesh_->size(contract_) > 1;
+        if (add_bias) tensor::add_to_rows_of(out, call->bias);
+        return {out};
+      },
+      [this, call, options](const variable_list& gradients) -> variable_list {
+        const Tensor gradient = gradients[0].contiguous();
+        FOURFOLD_CHECK(call->input.defined(), spec_.name, ": a second backward pass");
+        call->gathered_gradient = gather_output_gradient(gradient);
+        call->gathered_input = gather_input(std::exchange(call->input, Tensor()));
+        if (!bias_) return {token(options)};
+        const Tensor sums = tensor::column_sums(gradient);
+        mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
+                       static_cast<std::int64_t>(gradient.nbytes()));
+        return {token(options), sums};
+      })[0];
 }
 
 }  // namespace fourfold::nn

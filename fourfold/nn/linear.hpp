@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "fourfold/nn/flow.hpp"
 #include "fourfold/nn/parameter.hpp"
 
 namespace fourfold::nn {
@@ -43,7 +44,8 @@ class Linear {
 
   /// `bias` is the vector of this layer as gathered (vectors.hpp), undefined if it has none.
   /// Differentiable in both; the weight's gradient is added to the parameter.
-  Tensor forward(const Tensor& input, const Tensor& bias) const;
+  Flow<Tensor> flow(Tensor input, Tensor bias) const;
+  Tensor forward(const Tensor& input, const Tensor& bias) const { return run(flow(input, bias)); }
 
   const LinearSpec& spec() const { return spec_; }
   const ParameterPtr& weight() const { return weight_; }
@@ -51,18 +53,17 @@ class Linear {
   Parameters parameters() const;
 
  private:
-  friend class LinearFunction;
+  struct Call;
 
   tensor::Pending gather_input(const Tensor& input) const;
   tensor::Pending gather_output_gradient(const Tensor& gradient) const;
   tensor::Pending reduce_output(const Tensor& partial) const;
   tensor::Pending reduce_input_gradient(const Tensor& partial) const;
 
-  Tensor run(const Tensor& input, const Tensor& bias) const;
   Tensor multiply(const Tensor& input, const Tensor& weight, const Tensor& bias) const;
   Tensor input_gradient(const Tensor& gradient, const Tensor& weight) const;
-  tensor::Pending weight_gradient(const Tensor& gradient, const Tensor& input) const;
-  Tensor backward(const Tensor& gradient, const Tensor& input) const;
+  void weight_gradient(const Tensor& gradient, const Tensor& input, Parameter::Use& use) const;
+  void backward_products(Call& call) const;
 
   const Mesh* mesh_;
   LinearSpec spec_;

@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/nn/function.hpp"
+#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/vocabulary_kernels.hpp"
 
@@ -15,59 +15,66 @@ using grid::Axis;
 
 namespace {
 
-/// What the backward pass needs to know.
-struct LossInfo {
+/// What the two directions share.
+struct LossCall {
   const Mesh* mesh;
   grid::Range here;
   double weight;  // of one token
+  Tensor values;  // the logits' memory: their exponentials, and then their gradient
+  Tensor sums;    // of each row: its exponentials, and the target's logit
+  Tensor targets;
 };
 
-class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets,
-                        const LossInfo& info) {
-    keep(context, info);
-    const Mesh& mesh = *info.mesh;
-    const comm::Communicator& comm = mesh.comm({Axis::kY, Axis::kX});
-    const auto options = logits.options().dtype(tensor::statistics_type(logits.scalar_type()));
-    Tensor values = logits.detach();
-    Tensor largest = at::empty({logits.size(0)}, options);
-    tensor::row_maxima(values, info.here.size(), largest);
-    largest = tensor::all_reduce(comm, largest, comm::ReduceOp::kMax).wait();
-    Tensor sums = at::empty({2, logits.size(0)}, options);
-    tensor::exponentials(values, info.here.size(), largest, targets, info.here, sums);
-    mesh.compute("loss", 12.0 * static_cast<double>(logits.numel()),
-                 3 * static_cast<std::int64_t>(logits.nbytes()));
-    sums = tensor::all_reduce(comm, sums).wait();
-    torch::autograd::impl::bump_version(values);  // whoever kept the logits finds out
-    context->save_for_backward({values, sums, targets});
-    return at::sub(sums[0].log(), sums[1]).sum().mul_(info.weight);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto& info = kept<LossInfo>(context);
-    const auto saved = context->get_saved_variables();
-    Tensor values = saved[0].detach();
-    tensor::softmax_loss_gradient(values, saved[1], saved[2], info.here, info.weight);
-    // Almost always it is 1, and then the pass over the logits is saved.
-    if (!values.is_meta() && gradients[0].item<double>() != 1) values.mul_(gradients[0]);
-    torch::autograd::impl::bump_version(values);  // and so does a second backward pass
-    info.mesh->compute("loss dI", 2.0 * static_cast<double>(values.numel()),
-                       2 * static_cast<std::int64_t>(values.nbytes()));
-    return {values, Tensor(), Tensor()};
-  }
-};
+variable_list loss_gradient(const LossCall& call, Tensor values, const Tensor& gradient) {
+  tensor::softmax_loss_gradient(values, call.sums, call.targets, call.here, call.weight);
+  // Almost always it is 1, and then the pass over the logits is saved.
+  if (!values.is_meta() && gradient.item<double>() != 1) values.mul_(gradient);
+  call.mesh->compute("loss dI", 2.0 * static_cast<double>(values.numel()),
+                     2 * static_cast<std::int64_t>(values.nbytes()));
+  return {values};
+}
 
 }  // namespace
 
-Tensor cross_entropy(const Mesh& mesh, const TokenTable& table, const Tensor& logits,
-                     const Tensor& targets, std::int64_t tokens) {
+Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const TokenTable& table, Tensor logits,
+                                Tensor targets, std::int64_t tokens) {
   FOURFOLD_CHECK_EQ(targets.numel(), logits.size(0), "targets of the loss");
   FOURFOLD_CHECK(targets.scalar_type() == at::kLong && targets.is_contiguous());
   FOURFOLD_CHECK(logits.is_contiguous());
   tensor::check_tokens(targets, table.spec().vocabulary);
-  return CrossEntropy::apply(logits, targets,
-                             LossInfo{&mesh, table.here(), 1.0 / static_cast<double>(tokens)});
+  const comm::Communicator& comm = mesh.comm({Axis::kY, Axis::kX});
+  const auto options = logits.options().dtype(tensor::statistics_type(logits.scalar_type()));
+  const auto call = std::make_shared<LossCall>();
+  call->mesh = &mesh;
+  call->here = table.here();
+  call->weight = 1.0 / static_cast<double>(tokens);
+  call->values = logits.detach();
+  call->targets = targets;
+
+  Tensor largest = at::empty({logits.size(0)}, options);
+  tensor::row_maxima(call->values, call->here.size(), largest);
+  tensor::Pending maxima = tensor::all_reduce(comm, largest, comm::ReduceOp::kMax);
+  co_await Turn{maxima.under_way()};
+
+  largest = maxima.wait();
+  call->sums = at::empty({2, logits.size(0)}, options);
+  tensor::exponentials(call->values, call->here.size(), largest, targets, call->here, call->sums);
+  mesh.compute("loss", 12.0 * static_cast<double>(logits.numel()),
+               3 * static_cast<std::int64_t>(logits.nbytes()));
+  tensor::Pending sums = tensor::all_reduce(comm, call->sums);
+  co_await Turn{sums.under_way()};
+
+  call->sums = sums.wait();
+  torch::autograd::impl::bump_version(call->values);  // whoever kept the logits finds out
+  co_return node(
+      {logits},
+      [&](const variable_list&) -> variable_list {
+        return {at::sub(call->sums[0].log(), call->sums[1]).sum().mul_(call->weight)};
+      },
+      [call](const variable_list& gradients) {
+        FOURFOLD_CHECK(call->values.defined(), "a second backward pass through the loss");
+        return loss_gradient(*call, std::exchange(call->values, Tensor()), gradients[0]);
+      })[0];
 }
 
 Tensor total_loss(const Mesh& mesh, const Tensor& loss) {

@@ -10,8 +10,12 @@ namespace fourfold::nn {
 /// and y; summed over data and z (`total_loss`) it is the mean loss if `tokens` is the number of
 /// all tokens. `logits` are those of `table`; `targets` the tokens that should follow.
 /// Differentiable; takes the memory of the logits.
-Tensor cross_entropy(const Mesh& mesh, const TokenTable& table, const Tensor& logits,
-                     const Tensor& targets, std::int64_t tokens);
+Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const TokenTable& table, Tensor logits,
+                                Tensor targets, std::int64_t tokens);
+inline Tensor cross_entropy(const Mesh& mesh, const TokenTable& table, const Tensor& logits,
+                            const Tensor& targets, std::int64_t tokens) {
+  return run(cross_entropy_flow(mesh, table, logits, targets, tokens));
+}
 
 /// The sum over all ranks that have other samples, for people to see.
 Tensor total_loss(const Mesh& mesh, const Tensor& loss);

@@ -2,7 +2,7 @@
 #include "fourfold/nn/norm.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/nn/function.hpp"
+#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/norm_kernels.hpp"
 
@@ -32,86 +32,138 @@ LayerNorm::LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t wid
   shift_ = std::make_shared<Parameter>(mesh, spec, wide, seed);
 }
 
-/// [mean, 1/deviation] of the whole rows. Each rank has the mean and the squared distances of its
-/// columns; merging them adds the squared distances of the means, and never subtracts large
-/// squares.
-Tensor LayerNorm::merged_statistics(const Tensor& input) const {
-  const std::int64_t rows = input.size(0);
-  const auto options = input.options().dtype(tensor::statistics_type(input.scalar_type()));
-  Tensor own = at::empty({2, rows}, options);
-  tensor::norm_statistics(input, own);
-  mesh_->compute("norm statistics", 3.0 * static_cast<double>(input.numel()),
-                 static_cast<std::int64_t>(input.nbytes()));
-  const comm::Communicator& comm = mesh_->comm(Axis::kX);
-  Tensor mean = own[0];
-  Tensor squares = own[1];
-  if (comm.size() > 1) {
-    const Tensor all = tensor::all_gather(comm, own).wait().view({comm.size(), 2, rows});
-    const Tensor means = all.select(1, 0);
-    mean = means.mean(0);
-    squares = all.select(1, 1).sum(0);
-    squares.add_(at::sub(means, mean).square_().sum(0), static_cast<double>(input.size(1)));
-  }
-  Tensor stats = at::empty({2, rows}, options);
-  stats[0].copy_(mean);
-  stats[1].copy_(squares).div_(static_cast<double>(width_)).add_(epsilon_).rsqrt_();
-  return stats;
-}
+// --- rows that are whole on this rank
 
-class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
+namespace {
+
+/// The kernels do all at once.
+class WholeNorm : public torch::autograd::Function<WholeNorm> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& scale,
-                        const Tensor& shift, const LayerNorm* layer) {
-    remember(context, *layer);
+                        const Tensor& shift, double epsilon, const Mesh* mesh) {
+    remember(context, *mesh);
+    const auto type = tensor::statistics_type(input.scalar_type());
     Tensor out = at::empty_like(input);
-    Tensor stats;
-    if (layer->mesh_->size(Axis::kX) == 1) {
-      const auto type = tensor::statistics_type(input.scalar_type());
-      stats = at::empty({2, input.size(0)}, input.options().dtype(type));
-      tensor::norm_whole(input, scale, shift, layer->epsilon_, stats, out);
-    } else {
-      stats = layer->merged_statistics(input);
-      tensor::norm_apply(input, stats[0], stats[1], scale, shift, out);
-    }
-    layer->mesh_->compute("norm", 4.0 * static_cast<double>(input.numel()),
-                          2 * static_cast<std::int64_t>(input.nbytes()));
+    Tensor stats = at::empty({2, input.size(0)}, input.options().dtype(type));
+    tensor::norm_whole(input, scale, shift, epsilon, stats, out);
+    mesh->compute("norm", 4.0 * static_cast<double>(input.numel()),
+                  2 * static_cast<std::int64_t>(input.nbytes()));
     context->save_for_backward({input, stats, scale});
     return out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const LayerNorm& layer = remembered<LayerNorm>(context);
+    const Mesh& mesh = remembered<Mesh>(context);
     const auto saved = context->get_saved_variables();
     const Tensor& input = saved[0];
-    const Tensor& stats = saved[1];
     const Tensor& scale = saved[2];
-    const Tensor gradient = gradients[0].contiguous();
     Tensor dscale = at::zeros_like(scale);
     Tensor dshift = at::zeros_like(scale);
     Tensor result = at::empty_like(input);
-    if (layer.mesh_->size(Axis::kX) == 1) {
-      tensor::norm_backward_whole(gradient, input, stats, scale, dscale, dshift, result);
-      layer.mesh_->compute("norm dI", 16.0 * static_cast<double>(input.numel()),
-                           3 * static_cast<std::int64_t>(input.nbytes()));
-      return {result, dscale, dshift, Tensor()};
-    }
-    Tensor sums = at::empty_like(stats);
-    tensor::norm_backward_sums(gradient, input, stats[0], stats[1], scale, sums, dscale, dshift);
-    const double elements = static_cast<double>(input.numel());
-    const auto bytes = static_cast<std::int64_t>(input.nbytes());
-    layer.mesh_->compute("norm sums", 9.0 * elements, 2 * bytes);
-    sums = tensor::all_reduce(layer.mesh_->comm(Axis::kX), sums).wait();
-    tensor::norm_backward_apply(gradient, input, stats[0], stats[1], scale, sums, layer.width_,
+    tensor::norm_backward_whole(gradients[0].contiguous(), input, saved[1], scale, dscale, dshift,
                                 result);
-    layer.mesh_->compute("norm dI", 7.0 * elements, 3 * bytes);
-    return {result, dscale, dshift, Tensor()};
+    mesh.compute("norm dI", 16.0 * static_cast<double>(input.numel()),
+                 3 * static_cast<std::int64_t>(input.nbytes()));
+    return {result, dscale, dshift, Tensor(), Tensor()};
   }
 };
 
-Tensor LayerNorm::forward(const Tensor& input, const Tensor& scale, const Tensor& shift) const {
+}  // namespace
+
+// --- rows whose columns are split over x
+
+/// One call: what its two nodes share.
+struct LayerNorm::Call {
+  Tensor input;
+  Tensor scale;
+  Tensor stats;  ///< [mean, 1/deviation] of the whole rows
+  Tensor gradient;
+  tensor::Pending statistics;
+  tensor::Pending sums;
+};
+
+/// Mean and squared distances of this rank's columns, on their way to the others.
+tensor::Pending LayerNorm::own_statistics(const Tensor& input) const {
+  const auto type = tensor::statistics_type(input.scalar_type());
+  Tensor own = at::empty({2, input.size(0)}, input.options().dtype(type));
+  tensor::norm_statistics(input, own);
+  mesh_->compute("norm statistics", 3.0 * static_cast<double>(input.numel()),
+                 static_cast<std::int64_t>(input.nbytes()));
+  return tensor::all_gather(mesh_->comm(Axis::kX), own);
+}
+
+/// Merging adds the squared distances of the means, and never subtracts large squares.
+Tensor LayerNorm::merged(const Tensor& statistics, const Tensor& input) const {
+  const std::int64_t rows = input.size(0);
+  const Tensor all = statistics.view({mesh_->size(Axis::kX), 2, rows});
+  const Tensor means = all.select(1, 0);
+  const Tensor mean = means.mean(0);
+  Tensor squares = all.select(1, 1).sum(0);
+  squares.add_(at::sub(means, mean).square_().sum(0), static_cast<double>(input.size(1)));
+  Tensor stats = at::empty({2, rows}, statistics.options());
+  stats[0].copy_(mean);
+  stats[1].copy_(squares).div_(static_cast<double>(width_)).add_(epsilon_).rsqrt_();
+  return stats;
+}
+
+variable_list LayerNorm::start_backward(Call& call, const Tensor& gradient) const {
+  FOURFOLD_CHECK(call.input.defined(), "a second backward pass through a norm");
+  call.gradient = gradient;
+  Tensor dscale = at::zeros_like(call.scale);
+  Tensor dshift = at::zeros_like(call.scale);
+  Tensor sums = at::empty_like(call.stats);
+  tensor::norm_backward_sums(gradient, call.input, call.stats[0], call.stats[1], call.scale, sums,
+                             dscale, dshift);
+  mesh_->compute("norm sums", 9.0 * static_cast<double>(call.input.numel()),
+                 2 * static_cast<std::int64_t>(call.input.nbytes()));
+  call.sums = tensor::all_reduce(mesh_->comm(Axis::kX), sums);
+  return {token(gradient.options()), dscale, dshift};
+}
+
+Tensor LayerNorm::end_backward(Call& call) const {
+  const Tensor input = std::exchange(call.input, Tensor());
+  const Tensor gradient = std::exchange(call.gradient, Tensor());
+  const Tensor stats = std::exchange(call.stats, Tensor());
+  Tensor result = at::empty_like(input);
+  tensor::norm_backward_apply(gradient, input, stats[0], stats[1], call.scale, call.sums.wait(),
+                              width_, result);
+  mesh_->compute("norm dI", 7.0 * static_cast<double>(input.numel()),
+                 3 * static_cast<std::int64_t>(input.nbytes()));
+  return result;
+}
+
+Flow<Tensor> LayerNorm::flow(Tensor input, Tensor scale, Tensor shift) const {
   FOURFOLD_CHECK_EQ(input.size(1) * mesh_->size(Axis::kX), width_);
   FOURFOLD_CHECK(input.is_contiguous());
-  return LayerNormFunction::apply(input, scale, shift, this);
+  if (mesh_->size(Axis::kX) == 1) {
+    co_return WholeNorm::apply(input, scale, shift, epsilon_, mesh_);
+  }
+  const auto call = std::make_shared<Call>();
+  call->input = input.detach();
+  call->scale = scale.detach();
+  const variable_list passed = node(
+      {input},
+      [&](const variable_list&) -> variable_list {
+        call->statistics = own_statistics(call->input);
+        return {token(input.options())};
+      },
+      [this, call](const variable_list&) -> variable_list { return {end_backward(*call)}; });
+  co_await Turn{};
+
+  co_return node(
+      {passed[0], scale, shift},
+      [&](const variable_list& in) -> variable_list {
+        const Tensor& rows = call->input;
+        call->stats = merged(call->statistics.wait(), rows);
+        Tensor out = at::empty_like(rows);
+        tensor::norm_apply(rows, call->stats[0], call->stats[1], in[1], in[2], out);
+        mesh_->compute("norm", 4.0 * static_cast<double>(rows.numel()),
+                       2 * static_cast<std::int64_t>(rows.nbytes()));
+        return {out};
+      },
+      [this, call](const variable_list& gradients) {
+        return start_backward(*call, gradients[0].contiguous());
+      })[0];
 }
 
 }  // namespace fourfold::nn

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "fourfold/nn/function.hpp"
 #include "fourfold/nn/linear.hpp"
 #include "fourfold/nn/parameter.hpp"
 
@@ -18,15 +19,21 @@ class LayerNorm {
   LayerNorm& operator=(const LayerNorm&) = delete;
 
   /// `scale` and `shift` are the parameters as gathered. Differentiable in all three.
-  Tensor forward(const Tensor& input, const Tensor& scale, const Tensor& shift) const;
+  Flow<Tensor> flow(Tensor input, Tensor scale, Tensor shift) const;
+  Tensor forward(const Tensor& input, const Tensor& scale, const Tensor& shift) const {
+    return run(flow(input, scale, shift));
+  }
 
   const ParameterPtr& scale() const { return scale_; }
   const ParameterPtr& shift() const { return shift_; }
 
  private:
-  friend class LayerNormFunction;
+  struct Call;
 
-  Tensor merged_statistics(const Tensor& input) const;
+  tensor::Pending own_statistics(const Tensor& input) const;
+  Tensor merged(const Tensor& statistics, const Tensor& input) const;
+  variable_list start_backward(Call& call, const Tensor& gradient) const;
+  Tensor end_backward(Call& call) const;
 
   const Mesh* mesh_;
   std::int64_t width_;

@@ -114,8 +114,69 @@ const comm::Communicator& Parameter::gradient_comm() const {
   return mesh_->comm(spec_.summed, Purpose::kGradients);
 }
 
-Pending Parameter::gather() const {
-  return tensor::all_gather(weight_comm(), value_.detach());
+tensor::Gathered Parameter::start_gather() const {
+  const Tensor shard = value().detach();
+  const comm::Communicator& comm = weight_comm();
+  tensor::Gathered gathered;
+  if (comm.size() == 1) {
+    gathered.tensors = {shard};
+    return gathered;
+  }
+  const MemoryScope scope(MemoryClass::kCommunication);
+  std::vector<std::int64_t> sizes = shard.sizes().vec();
+  sizes[0] *= comm.size();
+  gathered.tensors = {at::empty(sizes, shard.options())};
+  gathered.works.push_back(comm.all_gather(tensor::view(shard), tensor::view(gathered.tensors[0])));
+  return gathered;
+}
+
+std::int64_t Parameter::gathered_bytes() const {
+  return static_cast<std::int64_t>(value_.nbytes()) * mesh_->size(spec_.gathered);
+}
+
+// --- gradients of uses
+
+Parameter::Use::~Use() {
+  if (open_ && --parameter_->uses_ == 0) parameter_->sum_ = Tensor();
+}
+
+void Parameter::Use::end() {
+  FOURFOLD_CHECK(open_, parameter_->name(), ": a second backward pass through the same graph");
+  open_ = false;
+  if (--parameter_->uses_ == 0) parameter_->reduce_sum();
+}
+
+std::shared_ptr<Parameter::Use> Parameter::use() {
+  return at::GradMode::is_enabled() ? std::make_shared<Use>(*this) : nullptr;
+}
+
+/// Where nothing is to be reduced, uses add to the gradient itself.
+Parameter::Slot Parameter::sum_slot(at::ScalarType type) {
+  if (mesh_->size(spec_.gathered) == 1) return gradient_slot();
+  const tensor::Into into = sum_.defined() ? tensor::Into::kSum : tensor::Into::kNew;
+  if (!sum_.defined()) {
+    const MemoryScope scope(MemoryClass::kCommunication);
+    // Padding between blocks is added when it is reduced; at the end there is room for it.
+    const std::int64_t rows = outer_blocks() == 1 ? padded_rows() : rows_;
+    sum_ = at::empty({rows, columns_}, value_.options().dtype(type));
+    if (rows > rows_) sum_.narrow(0, rows_, rows - rows_).zero_();
+  }
+  return {sum_.narrow(0, 0, rows_), into};
+}
+
+void Parameter::reduce_sum() {
+  if (!sum_.defined()) return complete();
+  const MemoryScope scope(MemoryClass::kCommunication);
+  const Tensor own = own_part(outer_blocks() == 1 ? sum_ : pad(sum_));
+  sum_ = Tensor();
+  auto reduced = std::make_shared<Pending>(tensor::reduce_scatter(
+      gradient_comm(), own,
+      mesh_->overlap().weight_gradients ? comm::Priority::kBackground : comm::Priority::kUrgent));
+  mesh_->backlog().add(static_cast<std::int64_t>(own.nbytes()),
+                       [self = shared_from_this(), reduced] {
+                         self->accumulate(reduced->wait());
+                         self->complete();
+                       });
 }
 
 Tensor Parameter::trim(const Tensor& gathered) const {

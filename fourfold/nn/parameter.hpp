@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,7 +46,7 @@ struct ParameterSpec {
 
 /// The rows that a use of the parameter sees have a fixed number: those of the `kept` blocks. Each
 /// of these is split over `gathered`, nested, with padding at its end; `gather` leaves it out.
-class Parameter {
+class Parameter final : public tensor::Gatherable, public std::enable_shared_from_this<Parameter> {
  public:
   /// Initialises the shard: every element is a function of (seed, name, global index).
   Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& precision, std::uint64_t seed);
@@ -54,11 +55,16 @@ class Parameter {
   const std::string& name() const { return spec_.name; }
   const grid::Layout& layout() const { return layout_; }
 
-  /// This rank's shard, with padding, in the type of computation. An autograd leaf.
-  const Tensor& value() const { return value_; }
+  /// This rank's shard, with padding, in the type of computation. Waits for it if it is arriving.
+  const Tensor& value() const {
+    arrive();
+    return value_;
+  }
+  /// The same for the graph, of which it is a leaf; its elements may not be there yet.
+  const Tensor& leaf() const { return value_; }
   /// The same in the master type: the same tensor, unless the types differ. Undefined after
   /// `release_master`.
-  const Tensor& master() const { return master_.defined() || released_ ? master_ : value_; }
+  const Tensor& master() const { return master_.defined() || released_ ? master_ : value(); }
   /// Replaces the shard, its padding too, by `values` of its shape.
   void assign(const Tensor& values);
 
@@ -66,9 +72,15 @@ class Parameter {
   void move_to(const Tensor& home);
   /// Somebody else keeps the values in the master type from now on.
   void release_master();
+  /// New values are on their way; `wait` returns when they are there.
+  void expect_values(std::function<void()> wait) { arrival_ = std::move(wait); }
 
-  /// The gradient of the shard, in the master type. Undefined before a backward pass has made one.
-  Tensor gradient() const { return has_gradient_ ? gradient_ : Tensor(); }
+  /// The gradient of the shard, in the master type, with all that was on its way. Undefined before
+  /// a backward pass has made one.
+  Tensor gradient() const {
+    mesh_->backlog().drain();
+    return has_gradient_ ? gradient_ : Tensor();
+  }
   /// The next gradient replaces this one.
   void forget_gradient() { has_gradient_ = false; }
   /// The gradient lives in `home` from now on, a tensor of its shape and type.
@@ -81,14 +93,50 @@ class Parameter {
   };
   Slot gradient_slot();
 
+  /// A use of the parameter in a graph. Uses add their gradients up, for instance those of both
+  /// halves of a batch; when the last has ended, the sum is reduced and added to the gradient.
+  class Use {
+   public:
+    explicit Use(Parameter& parameter) : parameter_(&parameter) { ++parameter_->uses_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    /// A graph that goes without a backward pass.
+    ~Use();
+
+    /// Where this use adds its gradient of the rows that it saw. Sums that are reduced afterwards
+    /// are of type `type`.
+    Slot slot(at::ScalarType type) const { return parameter_->sum_slot(type); }
+    /// Its gradient is there.
+    void end();
+
+   private:
+    Parameter* parameter_;
+    bool open_ = true;
+  };
+  /// Null while no graph is made.
+  std::shared_ptr<Use> use();
+
+  /// Called whenever a pass has added its last to the gradient.
+  void on_complete(std::function<void()> call) { on_complete_ = std::move(call); }
+  void complete() {
+    if (on_complete_) on_complete_();
+  }
+
   /// Rows at the parameter's use.
   std::int64_t rows() const { return rows_; }
   /// Columns at its use; 1 for vectors.
   std::int64_t columns() const { return columns_; }
 
-  /// Brings the rows together. `trim` takes what it gives and leaves out the padding.
-  tensor::Pending gather() const;
+  /// The rows, brought together: ahead of time in a planned pass. Without padding.
+  Tensor whole() const { return trim(mesh_->gathers().take(*this)[0]); }
+  /// Takes gathered rows, and leaves out the padding.
   Tensor trim(const Tensor& gathered) const;
+
+  std::string gather_name() const override { return spec_.name; }
+  bool is_whole() const override { return weight_comm().size() == 1; }
+  std::int64_t gathered_bytes() const override;
+  bool arriving() const override { return arrival_ != nullptr; }
+  tensor::Gathered start_gather() const override;
 
   /// Elements of the shard, with padding.
   std::int64_t size() const { return value_.numel(); }
@@ -110,6 +158,11 @@ class Parameter {
   void accumulate(const Tensor& part);
 
  private:
+  void arrive() const {
+    if (arrival_) std::exchange(arrival_, nullptr)();
+  }
+  Slot sum_slot(at::ScalarType type);
+  void reduce_sum();
   std::int64_t outer_blocks() const;
 
   const Mesh* mesh_;
@@ -123,6 +176,10 @@ class Parameter {
   bool released_ = false;
   Tensor gradient_;  // memory for it
   bool has_gradient_ = false;
+  int uses_ = 0;  // that have not ended
+  Tensor sum_;    // of the uses' gradients, of all rows, where it is to be reduced
+  std::function<void()> on_complete_;
+  mutable std::function<void()> arrival_;
 };
 
 /// The part of a shard that is not padding.

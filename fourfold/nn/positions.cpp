@@ -5,7 +5,6 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/nn/function.hpp"
-#include "fourfold/tensor/memory.hpp"
 #include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::nn {
@@ -44,12 +43,18 @@ void for_each_stretch(const Range& rows, std::int64_t context, const Body& body)
 
 class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
  public:
+  struct Call {
+    Batch batch;
+    std::shared_ptr<Parameter::Use> use;
+  };
+
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& /*weight*/,
-                        const Positions* layer, const Batch& batch) {
+                        const Positions* layer, const Call& call) {
     remember(context, *layer);
-    keep(context, batch);
+    keep(context, call);
     const Mesh& mesh = *layer->mesh_;
-    const Tensor table = layer->parameter_->trim(layer->parameter_->gather().wait());
+    const Batch& batch = call.batch;
+    const Tensor table = layer->parameter_->whole();
     Tensor out = hidden.detach();
     for_each_stretch(hidden_rows(mesh, batch, layer->activations_), batch.context,
                      [&](std::int64_t row, std::int64_t position, std::int64_t count) {
@@ -62,23 +67,22 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Positions& layer = remembered<Positions>(context);
-    const Batch& batch = kept<Batch>(context);
+    const auto& call = kept<Call>(context);
+    const Batch& batch = call.batch;
     const Mesh& mesh = *layer.mesh_;
-    Parameter& parameter = *layer.parameter_;
     const Tensor gradient = gradients[0].contiguous();
     // Of the whole table: positions that this pass does not have get zero.
-    Tensor sum = at::zeros({parameter.rows(), parameter.columns()},
-                           gradient.options().dtype(parameter.precision().master));
+    const Parameter::Slot slot = call.use->slot(layer.parameter_->precision().master);
+    if (slot.into == tensor::Into::kNew) slot.tensor.zero_();
     for_each_stretch(hidden_rows(mesh, batch, layer.activations_), batch.context,
                      [&](std::int64_t row, std::int64_t position, std::int64_t count) {
-                       tensor::add_to(sum.narrow(0, position, count),
+                       tensor::add_to(slot.tensor.narrow(0, position, count),
                                       gradient.narrow(0, row, count));
                      });
     mesh.compute("positions dE", static_cast<double>(gradient.numel()),
                  static_cast<std::int64_t>(gradient.nbytes()));
-    const Tensor own = parameter.own_part(parameter.pad(sum));
-    const tensor::MemoryScope scope(tensor::MemoryClass::kCommunication);
-    parameter.accumulate(tensor::reduce_scatter(parameter.gradient_comm(), own).wait());
+    call.use->end();
+    mesh.settle_gradients();
     return {gradient, Tensor(), Tensor(), Tensor()};
   }
 };
@@ -86,7 +90,8 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
 Tensor Positions::add_to(const Tensor& hidden, const Batch& batch) const {
   FOURFOLD_CHECK(batch.context <= parameter_->spec().shape[0], "a context of ", batch.context,
                  " in a model for ", parameter_->spec().shape[0]);
-  return PositionsFunction::apply(hidden, parameter_->value(), this, batch);
+  return PositionsFunction::apply(hidden, parameter_->leaf(), this,
+                                  PositionsFunction::Call{batch, parameter_->use()});
 }
 
 }  // namespace fourfold::nn

@@ -18,7 +18,7 @@ void check_batch(const Mesh& mesh, const Batch& batch, Activations activations) 
         " times z=", mesh.size(Axis::kZ), ": it must be a multiple of ", groups));
   }
   if (activations == Activations::kReplicated) return;
-  const std::int64_t rows = batch.samples / groups * batch.context;
+  const std::int64_t rows = local_samples(mesh, batch) * batch.context;
   for (const Axis axis : {Axis::kX, Axis::kY}) {
     if (rows % mesh.size(axis) != 0) {
       throw ConfigError(concat("the ", rows, " rows (samples times context) of a rank cannot be ",
@@ -28,16 +28,40 @@ void check_batch(const Mesh& mesh, const Batch& batch, Activations activations) 
   }
 }
 
-std::int64_t local_samples(const Mesh& mesh, const Batch& batch) {
+Batch part_of(const Batch& batch, int part, int parts) {
+  Batch result = batch;
+  result.part = part;
+  result.parts = parts;
+  return result;
+}
+
+namespace {
+
+/// Of all parts.
+std::int64_t all_local_samples(const Mesh& mesh, const Batch& batch) {
   return batch.samples / mesh.size({Axis::kData, Axis::kZ});
 }
 
+/// Where part number `part` begins.
+std::int64_t part_begin(const Mesh& mesh, const Batch& batch, int part) {
+  return all_local_samples(mesh, batch) * part / batch.parts;
+}
+
+}  // namespace
+
+std::int64_t local_samples(const Mesh& mesh, const Batch& batch) {
+  return part_begin(mesh, batch, batch.part + 1) - part_begin(mesh, batch, batch.part);
+}
+
+std::int64_t first_local_sample(const Mesh& mesh, const Batch& batch) {
+  return batch.first_sample + mesh.index({Axis::kData, Axis::kZ}) * all_local_samples(mesh, batch) +
+         part_begin(mesh, batch, batch.part);
+}
+
 grid::Range row_range(const Mesh& mesh, const Batch& batch, const Axes& inner) {
-  const std::int64_t outer_rows = local_samples(mesh, batch) * batch.context;
-  const std::int64_t rows = outer_rows / mesh.size(inner);
-  const std::int64_t begin = batch.first_sample * batch.context +
-                             mesh.index({Axis::kData, Axis::kZ}) * outer_rows +
-                             mesh.index(inner) * rows;
+  const std::int64_t rows = local_samples(mesh, batch) * batch.context / mesh.size(inner);
+  const std::int64_t begin =
+      first_local_sample(mesh, batch) * batch.context + mesh.index(inner) * rows;
   return {begin, begin + rows};
 }
 

@@ -15,7 +15,12 @@ struct Batch {
   std::int64_t context = 0;       ///< positions of each
   std::int64_t first_sample = 0;  ///< the number of the first, counted from the start of the step
   std::uint64_t step = 0;         ///< of training: dropout differs from step to step
+  int part = 0;                   ///< of each rank's samples, those of this part
+  int parts = 1;
 };
+
+/// The same batch, a part of each rank's samples.
+Batch part_of(const Batch& batch, int part, int parts);
 
 /// Throws ConfigError unless the ranks along data and z get whole samples, and the others equal
 /// numbers of rows.
@@ -23,6 +28,8 @@ void check_batch(const Mesh& mesh, const Batch& batch, Activations activations);
 
 /// Samples of this rank: their rows are split over data and z only.
 std::int64_t local_samples(const Mesh& mesh, const Batch& batch);
+/// The number of the first of them.
+std::int64_t first_local_sample(const Mesh& mesh, const Batch& batch);
 
 /// The rows of a tensor split over (data, z, `inner`), numbered over all samples of the step.
 grid::Range row_range(const Mesh& mesh, const Batch& batch, const grid::Axes& inner);

@@ -2,8 +2,7 @@
 #include "fourfold/nn/token_table.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/nn/function.hpp"
-#include "fourfold/tensor/memory.hpp"
+#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/product.hpp"
 #include "fourfold/tensor/vocabulary_kernels.hpp"
 
@@ -12,8 +11,7 @@ namespace fourfold::nn {
 using grid::Axes;
 using grid::Axis;
 using tensor::Into;
-using tensor::MemoryClass;
-using tensor::MemoryScope;
+using tensor::Pending;
 
 TokenTable::TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision& precision,
                        std::uint64_t seed)
@@ -35,79 +33,76 @@ TokenTable::TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision&
 
 // --- the way between chunks and hidden states
 
-Tensor TokenTable::spread(const Tensor& chunks) const {
+Pending TokenTable::spread(const Tensor& chunks) const {
   if (spec_.activations == Activations::kSharded) {
-    return tensor::reduce_scatter(mesh_->comm({Axis::kX, Axis::kY}), chunks).wait();
+    return tensor::reduce_scatter(mesh_->comm({Axis::kX, Axis::kY}), chunks);
   }
-  const Tensor columns = tensor::reduce_scatter(mesh_->comm(Axis::kX), chunks).wait();
+  if (chunks_ == 1) return tensor::all_reduce(mesh_->comm(Axis::kY), chunks);
+  return tensor::reduce_scatter(mesh_->comm(Axis::kX), chunks);
+}
+
+Tensor TokenTable::end_spread(Pending& spreading) const {
+  const Tensor columns = spreading.wait();
+  if (spec_.activations == Activations::kSharded || chunks_ == 1) return columns;
   return tensor::all_reduce(mesh_->comm(Axis::kY), columns).wait();
 }
 
-Tensor TokenTable::collect(const Tensor& hidden) const {
+Pending TokenTable::collect(const Tensor& hidden) const {
   const bool sharded = spec_.activations == Activations::kSharded;
   const Axes axes = sharded ? Axes{Axis::kX, Axis::kY} : Axes(Axis::kX);
-  return tensor::all_gather(mesh_->comm(axes), hidden).wait();
-}
-
-// --- gradient
-
-/// Where a use adds its gradient: to the parameter's own if nothing is to be reduced.
-Parameter::Slot TokenTable::gradient_slot() const {
-  if (parameter_->gradient_comm().size() == 1) return parameter_->gradient_slot();
-  if (pending_.defined()) return {pending_, Into::kSum};
-  const MemoryScope scope(MemoryClass::kCommunication);
-  pending_ = at::empty({parameter_->padded_rows(), spec_.width},
-                       parameter_->value().options().dtype(parameter_->precision().master));
-  return {pending_, Into::kNew};
-}
-
-void TokenTable::end_use() const {
-  if (++uses_seen_ < spec_.uses) return;
-  uses_seen_ = 0;
-  if (!pending_.defined()) return;
-  const MemoryScope scope(MemoryClass::kCommunication);
-  parameter_->accumulate(tensor::reduce_scatter(parameter_->gradient_comm(), pending_).wait());
-  pending_ = Tensor();
+  return tensor::all_gather(mesh_->comm(axes), hidden);
 }
 
 // --- lookup
 
-Tensor TokenTable::run_lookup(const Tensor& tokens) const {
-  const Tensor table = parameter_->gather().wait();
+Pending TokenTable::start_lookup(const Tensor& tokens) const {
+  const Tensor table = parameter_->whole();
   Tensor chunks = at::empty({chunks_, tokens.numel(), spec_.width / chunks_}, table.options());
   tensor::lookup_rows(table, tokens, here_, chunks);
   mesh_->compute("lookup", 0, 2 * static_cast<std::int64_t>(chunks.nbytes()));
   return spread(chunks.flatten(0, 1));
 }
 
-class LookupFunction : public torch::autograd::Function<LookupFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& tokens, const Tensor& /*weight*/,
-                        const TokenTable* table) {
-    remember(context, *table);
-    context->save_for_backward({tokens});
-    return table->run_lookup(tokens);
-  }
+void TokenTable::add_lookup_gradient(const Tensor& chunks, const Tensor& tokens,
+                                     Parameter::Use& use) const {
+  Parameter::Slot slot = use.slot(parameter_->precision().master);
+  if (slot.into == Into::kNew) slot.tensor.zero_();
+  tensor::add_to_rows(chunks.view({chunks_, tokens.numel(), -1}), tokens, here_, slot.tensor);
+  mesh_->compute("lookup dE", static_cast<double>(chunks.numel()),
+                 2 * static_cast<std::int64_t>(chunks.nbytes()));
+  use.end();
+  mesh_->settle_gradients();
+}
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const TokenTable& table = remembered<TokenTable>(context);
-    const Tensor tokens = context->get_saved_variables()[0];
-    const Tensor chunks = table.collect(gradients[0].contiguous());
-    Parameter::Slot slot = table.gradient_slot();
-    if (slot.into == Into::kNew) slot.tensor.zero_();
-    tensor::add_to_rows(chunks.view({table.chunks_, tokens.numel(), -1}), tokens, table.here_,
-                        slot.tensor);
-    table.mesh_->compute("lookup dE", static_cast<double>(chunks.numel()),
-                         2 * static_cast<std::int64_t>(chunks.nbytes()));
-    table.end_use();
-    return {Tensor(), Tensor(), Tensor()};
-  }
-};
-
-Tensor TokenTable::lookup(const Tensor& tokens) const {
+Flow<Tensor> TokenTable::lookup_flow(Tensor tokens) const {
   FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
   tensor::check_tokens(tokens, spec_.vocabulary);
-  return LookupFunction::apply(tokens, parameter_->value(), this);
+  struct Call {
+    std::shared_ptr<Parameter::Use> use;
+    Pending rows;
+    Pending gradient;
+  };
+  const auto call = std::make_shared<Call>();
+  const at::TensorOptions options = parameter_->leaf().options();
+  call->use = parameter_->use();
+  const variable_list passed = node(
+      {parameter_->leaf()},
+      [&](const variable_list&) -> variable_list {
+        call->rows = start_lookup(tokens);
+        return {token(options)};
+      },
+      [this, call, tokens](const variable_list&) -> variable_list {
+        add_lookup_gradient(call->gradient.wait(), tokens, *call->use);
+        return {Tensor()};
+      });
+  co_await Turn{call->rows.under_way()};
+
+  co_return node(
+      passed, [&](const variable_list&) -> variable_list { return {end_spread(call->rows)}; },
+      [this, call, options](const variable_list& gradients) -> variable_list {
+        call->gradient = collect(gradients[0].contiguous());
+        return {token(options)};
+      })[0];
 }
 
 // --- logits
@@ -131,45 +126,60 @@ Tensor one_below_the_other(const Tensor& rows, std::int64_t count) {
 
 }  // namespace
 
-Tensor TokenTable::run_logits(const Tensor& hidden) const {
-  tensor::Pending gathered = parameter_->gather();
-  const Tensor rows = side_by_side(collect(hidden), chunks_);
-  const Tensor table = parameter_->trim(gathered.wait());
-  Tensor out = at::empty({rows.size(0), table.size(0)}, hidden.options());
+Tensor TokenTable::multiply(const Tensor& chunks) const {
+  const Tensor rows = side_by_side(chunks, chunks_);
+  const Tensor table = parameter_->whole();
+  Tensor out = at::empty({rows.size(0), table.size(0)}, rows.options());
   tensor::product(*mesh_, "logits", out, rows, table.t());
   return out;
 }
 
-class LogitsFunction : public torch::autograd::Function<LogitsFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& /*weight*/,
-                        const TokenTable* table) {
-    remember(context, *table);
-    context->save_for_backward({hidden});
-    return table->run_logits(hidden);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const TokenTable& t = remembered<TokenTable>(context);
-    const Tensor gradient = gradients[0].contiguous();
-    tensor::Pending gathered = t.parameter_->gather();
-    const Tensor rows = side_by_side(t.collect(context->get_saved_variables()[0]), t.chunks_);
-    const Tensor table = t.parameter_->trim(gathered.wait());
-    const Parameter::Slot slot = t.gradient_slot();
-    if (slot.into == Into::kNew) {
-      slot.tensor.narrow(0, table.size(0), slot.tensor.size(0) - table.size(0)).zero_();
-    }
-    Tensor sum = slot.tensor.narrow(0, 0, table.size(0));
-    tensor::product(*t.mesh_, "logits dE", sum, gradient.t(), rows, slot.into);
-    t.end_use();
-    Tensor result = at::empty_like(rows);
-    tensor::product(*t.mesh_, "logits dI", result, gradient, table);
-    return {t.spread(one_below_the_other(result, t.chunks_)), Tensor(), Tensor()};
-  }
+/// One call: what its two nodes share.
+struct TokenTable::LogitsCall {
+  std::shared_ptr<Parameter::Use> use;
+  Tensor hidden;  ///< kept for the backward pass
+  Pending rows;
+  Pending gradient;
 };
 
-Tensor TokenTable::logits(const Tensor& hidden) const {
-  return LogitsFunction::apply(hidden, parameter_->value(), this);
+void TokenTable::backward_products(LogitsCall& call, const Tensor& gradient) const {
+  FOURFOLD_CHECK(call.hidden.defined(), spec_.name, ": a second backward pass");
+  Pending collected = collect(std::exchange(call.hidden, Tensor()));
+  const Tensor table = parameter_->whole();
+  Tensor result = at::empty({gradient.size(0), table.size(1)}, table.options());
+  tensor::product(*mesh_, "logits dI", result, gradient, table);
+  call.gradient = spread(one_below_the_other(result, chunks_));
+  if (!mesh_->overlap().input_gradients) call.gradient.settle();
+  const Tensor rows = side_by_side(collected.wait(), chunks_);
+  Parameter::Slot slot = call.use->slot(parameter_->precision().master);
+  tensor::product(*mesh_, "logits dE", slot.tensor, gradient.t(), rows, slot.into);
+  call.use->end();
+  mesh_->settle_gradients();
+}
+
+Flow<Tensor> TokenTable::logits_flow(Tensor hidden) const {
+  const auto call = std::make_shared<LogitsCall>();
+  const at::TensorOptions options = hidden.options();
+  call->use = parameter_->use();
+  if (call->use) call->hidden = hidden.detach();
+  const variable_list passed = node(
+      {hidden, parameter_->leaf()},
+      [&](const variable_list& in) -> variable_list {
+        call->rows = collect(in[0].detach());
+        return {token(options)};
+      },
+      [this, call](const variable_list&) -> variable_list {
+        return {end_spread(call->gradient), Tensor()};
+      });
+  hidden = Tensor();
+  co_await Turn{call->rows.under_way()};
+
+  co_return node(
+      passed, [&](const variable_list&) -> variable_list { return {multiply(call->rows.wait())}; },
+      [this, call, options](const variable_list& gradients) -> variable_list {
+        backward_products(*call, gradients[0].contiguous());
+        return {token(options)};
+      })[0];
 }
 
 }  // namespace fourfold::nn

@@ -15,8 +15,6 @@ struct TableSpec {
   std::int64_t vocabulary = 0;
   std::int64_t width = 0;
   Activations activations = Activations::kSharded;
-  int uses = 1;  ///< in each forward pass, all of which go back; the gradient is reduced once,
-                 ///< after the last
   double deviation = 0.02;
 };
 
@@ -29,10 +27,12 @@ class TokenTable {
   TokenTable& operator=(const TokenTable&) = delete;
 
   /// The rows of `tokens` (those of this rank's samples) as a hidden state.
-  Tensor lookup(const Tensor& tokens) const;
+  Flow<Tensor> lookup_flow(Tensor tokens) const;
+  Tensor lookup(const Tensor& tokens) const { return run(lookup_flow(tokens)); }
 
   /// hidden · tableᵀ: all rows of this rank's samples, the columns split over y and x.
-  Tensor logits(const Tensor& hidden) const;
+  Flow<Tensor> logits_flow(Tensor hidden) const;
+  Tensor logits(const Tensor& hidden) const { return run(logits_flow(hidden)); }
 
   /// The tokens whose rows or logits this rank has during their use.
   const grid::Range& here() const { return here_; }
@@ -40,24 +40,22 @@ class TokenTable {
   const TableSpec& spec() const { return spec_; }
 
  private:
-  friend class LookupFunction;
-  friend class LogitsFunction;
+  struct LogitsCall;
 
   // The hidden state with all its columns, in chunks of those of each x, one below the other.
-  Tensor spread(const Tensor& chunks) const;   // partial sums over x and y -> a hidden state
-  Tensor collect(const Tensor& hidden) const;  // a hidden state -> its chunks
-  Tensor run_lookup(const Tensor& tokens) const;
-  Tensor run_logits(const Tensor& hidden) const;
-  Parameter::Slot gradient_slot() const;
-  void end_use() const;
+  tensor::Pending spread(const Tensor& chunks) const;  // partial sums over x and y -> hidden state
+  Tensor end_spread(tensor::Pending& spreading) const;
+  tensor::Pending collect(const Tensor& hidden) const;  // a hidden state -> its chunks
+  tensor::Pending start_lookup(const Tensor& tokens) const;
+  void add_lookup_gradient(const Tensor& chunks, const Tensor& tokens, Parameter::Use& use) const;
+  Tensor multiply(const Tensor& chunks) const;
+  void backward_products(LogitsCall& call, const Tensor& gradient) const;
 
   const Mesh* mesh_;
   TableSpec spec_;
   std::int64_t chunks_;
   grid::Range here_;
   ParameterPtr parameter_;
-  mutable Tensor pending_;  // the gradient of all rows that are here, until the last use
-  mutable int uses_seen_ = 0;
 };
 
 }  // namespace fourfold::nn

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/nn/vectors.hpp"
 
+#include <algorithm>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/nn/function.hpp"
 #include "fourfold/tensor/memory.hpp"
@@ -32,80 +34,127 @@ std::vector<Bundle> bundle(const Parameters& parameters, const CommOf& comm_of) 
   return bundles;
 }
 
-std::vector<Tensor> gather(const Parameters& parameters) {
+}  // namespace
+
+tensor::Gathered Vectors::start_gather() const {
   const MemoryScope scope(MemoryClass::kCommunication);
-  std::vector<Tensor> all(parameters.size());
-  std::vector<comm::Work> works;
+  tensor::Gathered gathered;
+  gathered.tensors.resize(parameters_.size());
   const auto comm_of = [](const Parameter& p) -> const auto& {
     return p.weight_comm();
   };
-  for (const Bundle& bundle : bundle(parameters, comm_of)) {
+  for (const Bundle& bundle : bundle(parameters_, comm_of)) {
     std::vector<comm::InOut> list;
     for (const std::size_t i : bundle.items) {
-      const Tensor shard = parameters[i]->value().detach();
+      const Tensor shard = parameters_[i]->value().detach();
       if (bundle.comm->size() == 1) {
-        all[i] = shard;
+        gathered.tensors[i] = shard;
       } else {
-        all[i] = at::empty({parameters[i]->padded_rows()}, shard.options());
-        list.push_back({tensor::view(shard), tensor::view(all[i])});
+        Tensor& all = gathered.tensors[i] =
+            at::empty({parameters_[i]->padded_rows()}, shard.options());
+        list.push_back({tensor::view(shard), tensor::view(all)});
       }
     }
-    if (!list.empty()) works.push_back(bundle.comm->all_gather(std::move(list)));
+    if (!list.empty()) gathered.works.push_back(bundle.comm->all_gather(std::move(list)));
   }
-  for (comm::Work& work : works) work.wait();
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = parameters[i]->trim(all[i]);
-  return all;
+  return gathered;
 }
 
-void reduce(const Parameters& parameters, const variable_list& gradients) {
-  std::vector<Tensor> parts(parameters.size());
-  std::vector<Tensor> sources(parameters.size());  // until they have been sent
-  std::vector<comm::Work> works;
+bool Vectors::is_whole() const {
+  return std::all_of(parameters_.begin(), parameters_.end(),
+                     [](const ParameterPtr& p) { return p->is_whole(); });
+}
+
+bool Vectors::arriving() const {
+  return std::any_of(parameters_.begin(), parameters_.end(),
+                     [](const ParameterPtr& p) { return p->arriving(); });
+}
+
+std::int64_t Vectors::gathered_bytes() const {
+  std::int64_t sum = 0;
+  for (const ParameterPtr& p : parameters_) sum += p->gathered_bytes();
+  return sum;
+}
+
+namespace {
+
+/// Sums of gradients on their way.
+struct Reduction {
+  Parameters parameters;
+  std::vector<Tensor> sources;
+  std::vector<Tensor> parts;
+  std::vector<comm::Work> works;  // the last: they wait before the tensors go
+
+  void finish() {
+    for (comm::Work& work : works) work.wait();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parameters[i]->accumulate(parts[i]);
+      parameters[i]->complete();
+    }
+  }
+};
+
+}  // namespace
+
+void Vectors::reduce(const std::vector<Tensor>& gradients) const {
+  const auto priority =
+      mesh_->overlap().weight_gradients ? comm::Priority::kBackground : comm::Priority::kUrgent;
+  auto reduction = std::make_shared<Reduction>();
+  reduction->parameters = parameters_;
+  reduction->parts.resize(parameters_.size());
+  reduction->sources.resize(parameters_.size());
+  std::int64_t bytes = 0;
   const auto comm_of = [](const Parameter& p) -> const auto& {
     return p.gradient_comm();
   };
-  for (const Bundle& bundle : bundle(parameters, comm_of)) {
+  for (const Bundle& bundle : bundle(parameters_, comm_of)) {
     std::vector<comm::InOut> list;
     for (const std::size_t i : bundle.items) {
-      const Parameter& parameter = *parameters[i];
-      const Tensor& own = sources[i] = parameter.own_part(parameter.pad(gradients[i].contiguous()));
+      const Parameter& parameter = *parameters_[i];
+      const Tensor& own = reduction->sources[i] =
+          parameter.own_part(parameter.pad(gradients[i].contiguous()));
+      bytes += static_cast<std::int64_t>(own.nbytes());
       if (bundle.comm->size() == 1) {
-        parts[i] = own;
+        reduction->parts[i] = own;
       } else {
         const MemoryScope scope(MemoryClass::kCommunication);
-        parts[i] = at::empty_like(parameter.value());
-        list.push_back({tensor::view(own), tensor::view(parts[i])});
+        reduction->parts[i] = at::empty_like(parameter.leaf());
+        list.push_back({tensor::view(own), tensor::view(reduction->parts[i])});
       }
     }
-    if (!list.empty()) works.push_back(bundle.comm->reduce_scatter(std::move(list)));
+    if (!list.empty()) {
+      reduction->works.push_back(
+          bundle.comm->reduce_scatter(std::move(list), comm::ReduceOp::kSum, priority));
+    }
   }
-  for (comm::Work& work : works) work.wait();
-  for (std::size_t i = 0; i < parts.size(); ++i) parameters[i]->accumulate(parts[i]);
+  if (reduction->works.empty()) return reduction->finish();
+  mesh_->backlog().add(bytes, [reduction] { reduction->finish(); });
+  mesh_->settle_gradients();
 }
-
-}  // namespace
 
 class GatherVectors : public torch::autograd::Function<GatherVectors> {
  public:
   static variable_list forward(AutogradContext* context, at::TensorList /*values*/,
                                const Vectors* vectors) {
     remember(context, *vectors);
-    variable_list all = gather(vectors->parameters());
-    // What was not gathered is the parameter itself, and an output must be a tensor of its own.
-    for (Tensor& one : all) one = one.detach();
+    variable_list all = vectors->mesh_->gathers().take(*vectors);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      // What was not gathered is the parameter itself, and an output must be a tensor of its own.
+      all[i] = vectors->parameters()[i]->trim(all[i]).detach();
+    }
     return all;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Vectors& vectors = remembered<Vectors>(context);
-    reduce(vectors.parameters(), gradients);
+    vectors.reduce(gradients);
     return variable_list(vectors.parameters().size() + 1);
   }
 };
 
 std::vector<Tensor> Vectors::gather() const {
   std::vector<Tensor> values;
-  for (const ParameterPtr& parameter : parameters_) values.push_back(parameter->value());
+  for (const ParameterPtr& parameter : parameters_) values.push_back(parameter->leaf());
   return GatherVectors::apply(at::TensorList(values), this);
 }
 

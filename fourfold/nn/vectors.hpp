@@ -7,11 +7,11 @@
 
 namespace fourfold::nn {
 
-class Vectors {
+class Vectors final : public tensor::Gatherable {
  public:
-  explicit Vectors(Parameters parameters) : parameters_(std::move(parameters)) {}
-  Vectors(const Vectors&) = delete;
-  Vectors& operator=(const Vectors&) = delete;
+  /// All vectors of one mesh.
+  Vectors(const Mesh& mesh, Parameters parameters)
+      : mesh_(&mesh), parameters_(std::move(parameters)) {}
 
   /// The vectors as their layers use them, in the order given, brought together in one operation
   /// for each group of ranks. Differentiable: when the last of their gradients is there, all are
@@ -20,7 +20,17 @@ class Vectors {
 
   const Parameters& parameters() const { return parameters_; }
 
+  std::string gather_name() const override { return "vectors of " + parameters_.at(0)->name(); }
+  bool is_whole() const override;
+  std::int64_t gathered_bytes() const override;
+  bool arriving() const override;
+  tensor::Gathered start_gather() const override;
+
  private:
+  friend class GatherVectors;
+  void reduce(const std::vector<Tensor>& gradients) const;
+
+  const Mesh* mesh_;
   Parameters parameters_;
 };
 

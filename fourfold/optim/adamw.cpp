@@ -31,42 +31,56 @@ Tensor zeros(std::int64_t count, at::ScalarType type, const Mesh& mesh, MemoryCl
 
 FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay)
     : mesh_(&mesh), parameters_(std::move(parameters)), decay_(decay) {
-  const nn::Precision precision = parameters_.at(0)->precision();
   std::int64_t count = 0;
-  for (const nn::ParameterPtr& p : parameters_) count += round_up(p->size(), kAlignment);
+  for (const nn::ParameterPtr& p : parameters_) {
+    begins_.push_back(count);
+    count += round_up(p->size(), kAlignment);
+  }
   count = round_up(count, kAlignment * mesh.size(Axis::kData));
-
+  const nn::Precision precision = parameters_.at(0)->precision();
   values_ = zeros(count, precision.compute, mesh, MemoryClass::kParameters);
-  const bool same = precision.compute == precision.master;
   own_values_ =
-      same ? own(values_)
-           : zeros(count / mesh.size(Axis::kData), precision.master, mesh, MemoryClass::kOptimizer);
-  const std::int64_t own_begin = mesh.index(Axis::kData) * own_values_.numel();
-  std::int64_t begin = 0;
-  for (const nn::ParameterPtr& p : parameters_) {
-    if (!same) {
-      // The part of the parameter that lies in this rank's part.
-      const std::int64_t from = std::max(begin, own_begin);
-      const std::int64_t to = std::min(begin + p->size(), own_begin + own_values_.numel());
-      if (from < to) {
-        own_values_.narrow(0, from - own_begin, to - from)
-            .copy_(p->master().flatten().narrow(0, from - begin, to - from));
-      }
-      p->release_master();
-    }
-    p->move_to(values_.narrow(0, begin, p->size()).view(p->value().sizes()));
-    begin += round_up(p->size(), kAlignment);
-  }
-
+      precision.compute == precision.master
+          ? own(values_)
+          : zeros(count / mesh.size(Axis::kData), precision.master, mesh, MemoryClass::kOptimizer);
+  place_values();
   gradients_ = zeros(count, precision.master, mesh, MemoryClass::kGradients);
-  begin = 0;
-  for (const nn::ParameterPtr& p : parameters_) {
-    begins_.push_back(begin);
-    p->move_gradient_to(gradients_.narrow(0, begin, p->size()).view(p->value().sizes()));
-    begin += round_up(p->size(), kAlignment);
-  }
+  place_gradients();
   mean_ = zeros(own_values_.numel(), precision.master, mesh, MemoryClass::kOptimizer);
   square_ = zeros(own_values_.numel(), precision.master, mesh, MemoryClass::kOptimizer);
+}
+
+FlatGroup::~FlatGroup() {
+  for (const nn::ParameterPtr& p : parameters_) p->on_complete({});
+}
+
+void FlatGroup::place_values() {
+  const bool same = values_.scalar_type() == own_values_.scalar_type();
+  const grid::Range mine = own_range();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    nn::Parameter& p = *parameters_[i];
+    const std::int64_t begin = begins_[i];
+    if (!same) {
+      // The part of the parameter that lies in this rank's part.
+      const grid::Range here = grid::intersect({begin, begin + p.size()}, mine);
+      if (!here.empty()) {
+        own_values_.narrow(0, here.begin - mine.begin, here.size())
+            .copy_(p.master().flatten().narrow(0, here.begin - begin, here.size()));
+      }
+      p.release_master();
+    }
+    p.move_to(values_.narrow(0, begin, p.size()).view(p.value().sizes()));
+  }
+}
+
+void FlatGroup::place_gradients() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    nn::Parameter& p = *parameters_[i];
+    p.move_gradient_to(gradients_.narrow(0, begins_[i], p.size()).view(p.value().sizes()));
+    p.on_complete([this] {
+      if (--incomplete_ == 0 && mesh_->overlap().data) reduce_gradients();
+    });
+  }
 }
 
 Tensor FlatGroup::own(const Tensor& all) const {
@@ -80,16 +94,23 @@ grid::Range FlatGroup::own_range() const {
   return {begin, begin + part};
 }
 
-comm::Work FlatGroup::reduce_gradients() {
-  for (const nn::ParameterPtr& p : parameters_) {
-    FOURFOLD_CHECK(p->gradient().defined(), p->name(), " has no gradient");
-  }
-  const comm::Communicator& comm = mesh_->comm(Axis::kData, Purpose::kGradients);
-  if (comm.size() == 1) return {};
-  return comm.reduce_scatter(tensor::view(gradients_), tensor::view(own(gradients_)));
+void FlatGroup::begin_step(std::int64_t passes) {
+  for (const nn::ParameterPtr& p : parameters_) p->forget_gradient();
+  incomplete_ = passes * static_cast<std::int64_t>(parameters_.size());
+  reducing_ = false;
 }
 
-double FlatGroup::sum_of_squares() const {
+void FlatGroup::reduce_gradients() {
+  if (std::exchange(reducing_, true)) return;
+  const comm::Communicator& comm = mesh_->comm(Axis::kData, Purpose::kGradients);
+  if (comm.size() == 1) return;
+  reduction_ = comm.reduce_scatter(
+      tensor::view(gradients_), tensor::view(own(gradients_)), comm::ReduceOp::kSum,
+      mesh_->overlap().data ? comm::Priority::kBackground : comm::Priority::kUrgent);
+}
+
+double FlatGroup::sum_of_squares() {
+  reduction_.wait();
   mesh_->compute("norm of gradients", 2.0 * static_cast<double>(own_values_.numel()),
                  static_cast<std::int64_t>(mean_.nbytes()));
   return optim::sum_of_squares(own(gradients_));
@@ -104,36 +125,82 @@ void FlatGroup::update(AdamStep step) {
                  7 * static_cast<std::int64_t>(mean_.nbytes()));
 }
 
-comm::Work FlatGroup::gather_values() {
+void FlatGroup::gather_values() {
   const comm::Communicator& comm = mesh_->comm(Axis::kData, Purpose::kGradients);
-  if (comm.size() == 1) return {};
-  return comm.all_gather(tensor::view(own(values_)), tensor::view(values_));
+  if (comm.size() == 1) return;
+  const auto priority =
+      mesh_->overlap().data ? comm::Priority::kBackground : comm::Priority::kUrgent;
+  const auto work = std::make_shared<comm::Work>(
+      comm.all_gather(tensor::view(own(values_)), tensor::view(values_), priority));
+  for (const nn::ParameterPtr& p : parameters_) {
+    p->expect_values([work] { work->wait(); });
+  }
 }
 
-AdamW::AdamW(const Mesh& mesh, const nn::Parameters& parameters, const AdamWSpec& spec)
-    : spec_(spec) {
-  nn::Parameters matrices;
-  nn::Parameters vectors;
-  for (const nn::ParameterPtr& p : parameters) {
-    (p->spec().shape.size() > 1 ? matrices : vectors).push_back(p);
+namespace {
+
+/// Collects parameters until they are as many as travel at once.
+class Packer {
+ public:
+  Packer(const Mesh& mesh, double decay, std::deque<FlatGroup>& groups)
+      : mesh_(&mesh), decay_(decay), groups_(&groups) {}
+
+  void add(const nn::ParameterPtr& parameter) {
+    const std::int64_t bytes =
+        parameter->size() *
+        static_cast<std::int64_t>(c10::elementSize(parameter->precision().master));
+    if (bytes_ + bytes > mesh_->overlap().segment) close();
+    parameters_.push_back(parameter);
+    bytes_ += bytes;
   }
-  if (!matrices.empty()) groups_.emplace_back(mesh, std::move(matrices), spec.decay);
-  if (!vectors.empty()) groups_.emplace_back(mesh, std::move(vectors), 0.0);
+
+  void close() {
+    if (!parameters_.empty()) groups_->emplace_back(*mesh_, std::move(parameters_), decay_);
+    parameters_.clear();
+    bytes_ = 0;
+  }
+
+ private:
+  const Mesh* mesh_;
+  double decay_;
+  std::deque<FlatGroup>* groups_;
+  nn::Parameters parameters_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec)
+    : mesh_(&mesh), spec_(spec) {
+  // They may differ in type and differ in decay.
+  Packer matrices(mesh, spec.decay, groups_);
+  Packer vectors(mesh, 0.0, groups_);
+  for (const nn::Parameters& stage : stages) {
+    for (const nn::ParameterPtr& p : stage)
+      (p->spec().shape.size() > 1 ? matrices : vectors).add(p);
+    if (&stage != &stages.front()) continue;
+    matrices.close();
+    vectors.close();
+  }
+  matrices.close();
+  vectors.close();
 }
 
-void AdamW::begin_step() {
-  for (const FlatGroup& group : groups_) {
-    for (const nn::ParameterPtr& p : group.parameters()) p->forget_gradient();
-  }
+void AdamW::begin_step(std::int64_t passes) {
+  for (FlatGroup& group : groups_) group.begin_step(passes);
 }
 
 double AdamW::reduce_gradients() {
-  std::vector<comm::Work> works;
-  for (FlatGroup& group : groups_) works.push_back(group.reduce_gradients());
+  for (const FlatGroup& group : groups_) {
+    for (const nn::ParameterPtr& p : group.parameters()) {
+      FOURFOLD_CHECK(p->gradient().defined(), p->name(), " has no gradient");
+    }
+  }
+  // In the order in which the backward pass ends them.
+  for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) group->reduce_gradients();
   double squares = 0;
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    works[i].wait();
-    squares += groups_[i].sum_of_squares();
+  for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) {
+    squares += group->sum_of_squares();
   }
   return squares;
 }
@@ -166,12 +233,14 @@ void AdamW::update(std::int64_t step, double rate, double gradient_scale) {
                          .epsilon = spec_.epsilon,
                          .gradient_scale = gradient_scale,
                          .step = step};
-  std::vector<comm::Work> works;
   for (FlatGroup& group : groups_) {
     group.update(numbers);
-    works.push_back(group.gather_values());
+    group.gather_values();
   }
-  for (comm::Work& work : works) work.wait();
+  if (mesh_->overlap().data) return;
+  for (const FlatGroup& group : groups_) {
+    for (const nn::ParameterPtr& p : group.parameters()) static_cast<void>(p->value());
+  }
 }
 
 double clip_scale(double norm, double largest) {

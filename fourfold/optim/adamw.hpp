@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
+#include <memory>
 #include <vector>
 
 #include "fourfold/nn/parameter.hpp"
@@ -21,20 +23,29 @@ struct AdamWSpec {
 };
 
 /// Parameters of one type that lie one after the other in one piece of memory, each at a multiple
-/// of kAlignment elements, and their gradients in another.
+/// of kAlignment elements, and their gradients in another: what travels along data at once.
 class FlatGroup {
  public:
   /// Elements; a whole number of cache lines in every type.
   static constexpr std::int64_t kAlignment = 32;
 
   FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay);
+  FlatGroup(const FlatGroup&) = delete;
+  FlatGroup& operator=(const FlatGroup&) = delete;
+  ~FlatGroup();
 
-  /// This rank's part of the sum over data; the others' parts keep what this rank had.
-  comm::Work reduce_gradients();
-  /// Of this rank's part.
-  double sum_of_squares() const;
+  /// Forgets the gradients. When each of the parameters has been completed by so many passes, their
+  /// sum over data begins by itself.
+  void begin_step(std::int64_t passes);
+  /// Of this rank's part of the sum over data, which it waits for; the others' parts keep what this
+  /// rank had.
+  double sum_of_squares();
+  /// Begins the sum if it has not begun.
+  void reduce_gradients();
+
   void update(AdamStep step);
-  comm::Work gather_values();
+  /// Brings the new values together. The parameters wait for them when they are used next.
+  void gather_values();
 
   const nn::Parameters& parameters() const { return parameters_; }
   /// The number of the first parameter's element in the memory of all.
@@ -44,6 +55,8 @@ class FlatGroup {
 
  private:
   Tensor own(const Tensor& all) const;
+  void place_values();
+  void place_gradients();
 
   const Mesh* mesh_;
   nn::Parameters parameters_;
@@ -55,15 +68,22 @@ class FlatGroup {
   Tensor own_values_;  // a part of values_ if the types are the same
   Tensor mean_;
   Tensor square_;
+  std::int64_t incomplete_ = 0;  // passes of parameters that are still to come in this step
+  bool reducing_ = false;
+  comm::Work reduction_;
 };
 
 class AdamW {
  public:
-  /// Takes over the memory of the parameters and their gradients.
-  AdamW(const Mesh& mesh, const nn::Parameters& parameters, const AdamWSpec& spec);
+  /// Takes over the memory of the parameters and their gradients. The parameters are given in the
+  /// order of use, so that gradients are complete in about the reverse order: those of the first
+  /// stage, which the backward pass reaches last, do not travel with others.
+  AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec);
+  AdamW(const Mesh& mesh, const nn::Parameters& parameters, const AdamWSpec& spec)
+      : AdamW(mesh, std::vector<nn::Parameters>{parameters}, spec) {}
 
-  /// Before the first backward pass of a step: what was summed up is forgotten.
-  void begin_step();
+  /// Before the first of so many backward passes of a step: what was summed up is forgotten.
+  void begin_step(std::int64_t passes = 1);
 
   /// After the last backward pass: sums the gradients over data. Returns this rank's share of the
   /// square of their global norm: the sum over all ranks counts every element once.
@@ -79,8 +99,9 @@ class AdamW {
   void update(std::int64_t step, double rate, double gradient_scale);
 
  private:
+  const Mesh* mesh_;
   AdamWSpec spec_;
-  std::vector<FlatGroup> groups_;
+  std::deque<FlatGroup> groups_;  // in the order of use
 };
 
 /// What clipping leaves of gradients of this norm: at most `largest` of norm; 0 means no limit.

@@ -26,6 +26,12 @@ class [[nodiscard]] Pending {
   }
   ~Pending() = default;
 
+  /// Waits, and keeps the tensor for `wait`.
+  void settle() { work_.wait(); }
+
+  /// Whether there is anything to wait for.
+  bool under_way() const { return source_.defined(); }
+
   /// The tensor, when it is there.
   Tensor wait() {
     work_.wait();

@@ -39,11 +39,14 @@ const grid::Grid& checked(const grid::Grid& grid, const comm::World& world) {
 
 }  // namespace
 
-Mesh::Mesh(comm::World& world, const grid::Grid& grid)
+Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap)
     : world_(&world),
       grid_(checked(grid, world)),
       dry_(!world.executes()),
-      everyone_(world.communicator(grid.everyone(world.rank()))) {
+      everyone_(world.communicator(grid.everyone(world.rank()))),
+      overlap_(overlap),
+      backlog_(overlap.window),
+      gathers_(overlap.weights, overlap.window) {
   coord_ = grid.coord_of(world.rank());
   for (const auto& [axes, purpose] : groups()) {
     entries_.push_back({axes, purpose, world.communicator(grid.group(axes, world.rank()))});

@@ -11,6 +11,9 @@
 #include "fourfold/comm/world.hpp"
 #include "fourfold/grid/grid.hpp"
 #include "fourfold/schedule/schedule.hpp"
+#include "fourfold/tensor/backlog.hpp"
+#include "fourfold/tensor/gather_ahead.hpp"
+#include "fourfold/tensor/overlap.hpp"
 
 namespace fourfold::tensor {
 
@@ -23,7 +26,7 @@ class Mesh {
   /// Makes the communicators: every rank of the world does it at the same point. On a recording
   /// world tensors are meta tensors: a dry run. Throws ConfigError when the grid does not have as
   /// many ranks as the world.
-  Mesh(comm::World& world, const grid::Grid& grid);
+  Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap = {});
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
@@ -39,6 +42,16 @@ class Mesh {
 
   /// All ranks.
   const comm::Communicator& everyone() const { return everyone_; }
+
+  const Overlap& overlap() const { return overlap_; }
+  /// Sums of gradients that are under way.
+  Backlog& backlog() const { return backlog_; }
+  /// After a layer has issued sums of gradients: waits for them unless they may run on.
+  void settle_gradients() const {
+    if (!overlap_.weight_gradients) backlog_.drain();
+  }
+  /// Weights that are brought together.
+  GatherAhead& gathers() const { return gathers_; }
 
   /// Whether nothing is computed: tensors have no memory.
   bool dry() const { return dry_; }
@@ -65,6 +78,10 @@ class Mesh {
   std::vector<Entry> entries_;
   comm::Communicator everyone_;
   schedule::Schedule* recorder_ = nullptr;
+  Overlap overlap_;
+  // What is under way is the rank's, not the layers', who see a mesh that does not change.
+  mutable Backlog backlog_;
+  mutable GatherAhead gathers_;
 };
 
 }  // namespace fourfold::tensor

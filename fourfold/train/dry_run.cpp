@@ -11,11 +11,12 @@ StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe&
   const tensor::MemoryMeter meter;
   {
     const tensor::MemoryMeter::Counting counting(meter);
-    tensor::Mesh mesh(world, grid);
+    tensor::Mesh mesh(world, grid, recipe.overlap);
     Trainer trainer(mesh, recipe);
     mesh.record(&record.schedule);
     world.reset_counters();
     trainer.step(1, read);
+    trainer.settle();
     mesh.record(nullptr);
   }
   record.counts = world.counters();

@@ -109,7 +109,8 @@ class Run {
       checkpoint::check_same_model(recipe_.model, spec_.init_from);
       say("weights from " + spec_.init_from);
     }
-    mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement));
+    mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
+                  recipe_.overlap);
     trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
       if (!spec_.init_from.empty()) checkpoint::load_weights(*mesh_, gpt, spec_.init_from);
     });

@@ -24,6 +24,21 @@ nn::Precision precision_of(config::Precision precision) {
   return nn::Precision::float32();
 }
 
+tensor::Overlap overlap_of(const config::OverlapConfig& config) {
+  constexpr std::int64_t kMib = std::int64_t{1} << 20;
+  tensor::Overlap overlap;
+  overlap.input_gradients = config.input_gradients;
+  overlap.weight_gradients = config.weight_gradients;
+  overlap.weights = config.weights;
+  overlap.keep_weights = config.keep_weights;
+  overlap.data = config.data;
+  overlap.halves = config.halves;
+  overlap.window = config.window_mib * kMib;
+  overlap.keep = config.keep_mib * kMib;
+  overlap.segment = config.segment_mib * kMib;
+  return overlap;
+}
+
 std::string named(const grid::Sizes& g) {
   return concat("x=", g.x, ",y=", g.y, ",z=", g.z, ",data=", g.data);
 }
@@ -76,6 +91,7 @@ Recipe recipe_of(const config::Config& config) {
                   .warmup = config.optim.warmup,
                   .steps = config.train.steps};
   recipe.clip = config.optim.clip;
+  recipe.overlap = overlap_of(config.overlap);
   return recipe;
 }
 
@@ -128,7 +144,7 @@ void check_fit(const config::Config& config) {
   recipe.model.layers = 1;  // all are built alike
   const grid::Grid grid(config.parallel.sizes, config.parallel.placement);
   comm::World world = comm::recording::open(0, grid.ranks());
-  const Mesh mesh(world, grid);
+  const Mesh mesh(world, grid, recipe.overlap);
   const model::Gpt gpt(mesh, recipe.model, recipe.micro_batch);
 }
 

@@ -3,8 +3,11 @@
 
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/recording/recording.hpp"
+#include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/not_finite.hpp"
 
 namespace fourfold::train {
@@ -22,9 +25,33 @@ const Recipe& checked(const Recipe& recipe) {
 }
 
 /// The parameters, after they have got their values: the optimizer takes over what they have.
-nn::Parameters filled(const model::Gpt& model, const std::function<void(const model::Gpt&)>& fill) {
+std::vector<nn::Parameters> filled(const model::Gpt& model,
+                                   const std::function<void(const model::Gpt&)>& fill) {
   if (fill) fill(model);
-  return model.parameters();
+  return {model.embedding_parameters(), model.block_parameters()};
+}
+
+/// What a pass brings together, in its order: learned from a dry pass of the same model.
+tensor::GatherOrder gather_order(const model::Gpt& model, const Mesh& mesh, const Recipe& recipe) {
+  std::vector<std::string> names;
+  {
+    const tensor::MemoryMeter aside;  // it is no part of this rank's memory
+    const tensor::MemoryMeter::Counting counting(aside);
+    comm::World world = comm::recording::open(mesh.world().rank(), mesh.world().size());
+    const Mesh dry(world, mesh.grid(), mesh.overlap());
+    const model::Gpt twin(dry, recipe.model, recipe.micro_batch);
+    const nn::Batch batch{.samples = recipe.micro_batch, .context = recipe.model.context};
+    const Tensor tokens = at::empty({nn::local_samples(dry, batch), batch.context},
+                                    at::TensorOptions(at::kLong).device(dry.device()));
+    dry.gathers().learn(&names);
+    twin.loss(tokens, tokens, batch, 1, true).backward();
+    dry.backlog().drain();
+  }
+  std::map<std::string, const tensor::Gatherable*> units;
+  for (const tensor::Gatherable* unit : model.gatherables()) units[unit->gather_name()] = unit;
+  tensor::GatherOrder order;
+  for (const std::string& name : names) order.push_back(units.at(name));
+  return order;
 }
 
 /// Along x and y all ranks have the same part of the loss: one of them counts.
@@ -48,6 +75,8 @@ Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
     : mesh_(&mesh),
       recipe_(checked(recipe)),
       model_(mesh, recipe.model, recipe.micro_batch),
+      gathers_(gather_order(model_, mesh, recipe),
+               mesh.overlap().keep_weights ? mesh.overlap().keep : 0),
       optimizer_(mesh, filled(model_, fill), recipe.optimizer) {}
 
 Trainer::Pass Trainer::read_pass(std::int64_t first_sample, const ReadSample& read) const {
@@ -68,6 +97,13 @@ Trainer::Pass Trainer::read_pass(std::int64_t first_sample, const ReadSample& re
   return pass;
 }
 
+double Trainer::run_pass(const Pass& pass) {
+  const Tensor part = model_.loss(pass.tokens, pass.targets, pass.batch,
+                                  recipe_.batch * recipe_.model.context, true);
+  part.backward();
+  return mesh_->dry() ? 0 : part.item<double>();
+}
+
 /// Forward and backward passes of a step; returns this rank's part of the loss.
 double Trainer::run_passes(std::int64_t number, const ReadSample& read) {
   double loss = 0;
@@ -75,16 +111,15 @@ double Trainer::run_passes(std::int64_t number, const ReadSample& read) {
     Pass pass = read_pass((number - 1) * recipe_.batch + first, read);
     pass.batch.first_sample = first;
     pass.batch.step = static_cast<std::uint64_t>(number);
-    const Tensor part = model_.loss(pass.tokens, pass.targets, pass.batch,
-                                    recipe_.batch * recipe_.model.context, true);
-    part.backward();
-    if (!mesh_->dry()) loss += part.item<double>();
+    mesh_->gathers().begin_pass(gathers_, first + recipe_.micro_batch < recipe_.batch);
+    loss += run_pass(pass);
+    mesh_->gathers().end_pass();
   }
   return loss;
 }
 
 StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
-  optimizer_.begin_step();
+  optimizer_.begin_step(recipe_.batch / recipe_.micro_batch);
   const double loss = run_passes(number, read);
   const double squares = optimizer_.reduce_gradients();
   std::array<double, 2> sums = {counts_loss(*mesh_) ? loss : 0, squares};
@@ -95,6 +130,10 @@ StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
   }
   optimizer_.update(number, result.rate, optim::clip_scale(result.grad_norm, recipe_.clip));
   return result;
+}
+
+void Trainer::settle() const {
+  for (const nn::ParameterPtr& p : model_.parameters()) static_cast<void>(p->value());
 }
 
 double Trainer::validate(std::int64_t passes, const ReadSample& read) const {

@@ -20,7 +20,8 @@ struct Recipe {
   std::int64_t micro_batch = 0;  ///< of a forward pass; divides the batch
   optim::AdamWSpec optimizer;
   optim::RateSchedule rates;
-  double clip = 0;  ///< the largest global norm of the gradients; 0: any
+  double clip = 0;          ///< the largest global norm of the gradients; 0: any
+  tensor::Overlap overlap;  ///< for the mesh that it is trained on
 };
 
 /// Writes the tokens of a sample, and for each the one that follows it.
@@ -45,6 +46,9 @@ class Trainer {
   /// changed, when the loss or a gradient is not finite: it names step, rank and tensor.
   StepResult step(std::int64_t number, const ReadSample& read);
 
+  /// Waits for what the last step has left under way. The next step would, too.
+  void settle() const;
+
   /// The mean loss of the samples 0 to passes * micro_batch, without dropout.
   double validate(std::int64_t passes, const ReadSample& read) const;
 
@@ -57,12 +61,15 @@ class Trainer {
     Tensor tokens;
     Tensor targets;
   };
+  /// Forward and backward; returns this rank's part of the loss.
+  double run_pass(const Pass& pass);
   Pass read_pass(std::int64_t first_sample, const ReadSample& read) const;
   double run_passes(std::int64_t number, const ReadSample& read);
 
   const Mesh* mesh_;
   Recipe recipe_;
   model::Gpt model_;
+  tensor::GatherPlan gathers_;
   optim::AdamW optimizer_;
 };
 

@@ -139,7 +139,7 @@ TEST(Gradient, Linear) {
                                                                      .input = Spread::kColumns,
                                                                      .output = Spread::kRows},
                                                       kDouble, 7);
-      const auto vectors = std::make_shared<nn::Vectors>(nn::Parameters{layer->bias()});
+      const auto vectors = std::make_shared<nn::Vectors>(mesh, nn::Parameters{layer->bias()});
       Problem problem;
       problem.variables = {input(mesh, "input", {8, 12}, split_over(Axis::kZ, {c, p})),
                            variable_of(mesh, layer->weight()), variable_of(mesh, layer->bias())};
@@ -156,7 +156,7 @@ TEST(Gradient, LayerNorm) {
     check([&](const Mesh& mesh) {
       const auto layer = std::make_shared<nn::LayerNorm>(mesh, "norm", 10, activations, kDouble, 7);
       const auto vectors =
-          std::make_shared<nn::Vectors>(nn::Parameters{layer->scale(), layer->shift()});
+          std::make_shared<nn::Vectors>(mesh, nn::Parameters{layer->scale(), layer->shift()});
       Problem problem;
       problem.variables = {input(mesh, "input", {8, 10}, hidden_layout(activations)),
                            variable_of(mesh, layer->scale()), variable_of(mesh, layer->shift())};
@@ -216,13 +216,12 @@ TEST(Gradient, GeluDropoutAndResidual) {
 constexpr std::int64_t kVocabulary = 11;
 
 /// A table; the rows of this rank's samples.
-std::shared_ptr<nn::TokenTable> table_on(const Mesh& mesh, Activations activations, int uses) {
+std::shared_ptr<nn::TokenTable> table_on(const Mesh& mesh, Activations activations) {
   return std::make_shared<nn::TokenTable>(mesh,
                                           nn::TableSpec{.name = "table",
                                                         .vocabulary = kVocabulary,
                                                         .width = 6,
-                                                        .activations = activations,
-                                                        .uses = uses},
+                                                        .activations = activations},
                                           kDouble, 7);
 }
 
@@ -233,7 +232,7 @@ Tensor tokens_on(const Mesh& mesh, int seed) {
 TEST(Gradient, Lookup) {
   for (const Activations activations : kBoth) {
     check([&](const Mesh& mesh) {
-      const auto table = table_on(mesh, activations, 1);
+      const auto table = table_on(mesh, activations);
       const Tensor tokens = tokens_on(mesh, 1);
       Problem problem;
       problem.variables = {variable_of(mesh, table->parameter())};
@@ -247,7 +246,7 @@ TEST(Gradient, Lookup) {
 TEST(Gradient, Logits) {
   for (const Activations activations : kBoth) {
     check([&](const Mesh& mesh) {
-      const auto table = table_on(mesh, activations, 1);
+      const auto table = table_on(mesh, activations);
       Problem problem;
       problem.variables = {input(mesh, "hidden", {8, 6}, hidden_layout(activations)),
                            variable_of(mesh, table->parameter())};
@@ -263,7 +262,7 @@ TEST(Gradient, Logits) {
 TEST(Gradient, TiedTableAndLoss) {
   for (const Activations activations : kBoth) {
     check([&](const Mesh& mesh) {
-      const auto table = table_on(mesh, activations, 2);
+      const auto table = table_on(mesh, activations);
       const Tensor tokens = tokens_on(mesh, 1);
       const Tensor targets = tokens_on(mesh, 2);
       Problem problem;
@@ -281,7 +280,7 @@ TEST(Gradient, TiedTableAndLoss) {
 
 TEST(Gradient, CrossEntropy) {
   check([&](const Mesh& mesh) {
-    const auto table = table_on(mesh, Activations::kSharded, 1);
+    const auto table = table_on(mesh, Activations::kSharded);
     const Tensor targets = tokens_on(mesh, 2);
     Problem problem;
     problem.variables = {
@@ -331,7 +330,7 @@ TEST(Gradient, Vectors) {
       const std::string name = concat("factor ", size, " of ", mesh.world().rank());
       factors.push_back(normal({parameters.back()->rows()}, name));
     }
-    const auto vectors = std::make_shared<nn::Vectors>(parameters);
+    const auto vectors = std::make_shared<nn::Vectors>(mesh, parameters);
     Problem problem;
     for (const auto& parameter : parameters) {
       problem.variables.push_back(variable_of(mesh, parameter));

@@ -94,7 +94,7 @@ void see_layer(Worst& worst, const tensor::Mesh& mesh, const LinearSpec& spec,
     load(mesh, *layer.bias(), serial.bias.detach());
     biases.push_back(layer.bias());
   }
-  const nn::Vectors vectors(biases);
+  const nn::Vectors vectors(mesh, biases);
   const Layout in = layout_of(spec.input, contract, produce);
   const Layout out = layout_of(spec.output, produce, contract);
   for (const Pass& pass : serial.passes) {

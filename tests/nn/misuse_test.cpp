@@ -76,7 +76,7 @@ TEST_F(Misuse, VectorsWithOneGradientDoNotShareIt) {
             .name = name, .shape = {4}, .gathered = grid::Axis::kZ, .summed = grid::Axis::kZ},
         nn::Precision::float64(), 1);
   };
-  const nn::Vectors vectors({vector("a"), vector("b")});
+  const nn::Vectors vectors(mesh_, {vector("a"), vector("b")});
   for (int pass = 1; pass <= 2; ++pass) {
     const std::vector<Tensor> v = vectors.gather();
     at::add(v[0], v[1]).sum().backward();

@@ -59,7 +59,7 @@ Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& 
   const nn::LayerNorm layer(mesh, "norm", input.size(1), activations, {type, type}, 7, kEpsilon);
   load(mesh, *layer.scale(), serial.scale.detach());
   load(mesh, *layer.shift(), serial.shift.detach());
-  const nn::Vectors vectors({layer.scale(), layer.shift()});
+  const nn::Vectors vectors(mesh, {layer.scale(), layer.shift()});
   const std::vector<Tensor> gathered = vectors.gather();
   const Layout layout = layout_of(activations);
   const Tensor leaf = leaf_of(mesh, input, layout);
@@ -145,7 +145,7 @@ TEST(LayerNorm, ConstantRowsGiveTheShift) {
                                 nn::Precision::float64(), 7);
       const Tensor shift = normal({kWidth}, "shift");
       load(mesh, *layer.shift(), shift);
-      const nn::Vectors vectors({layer.scale(), layer.shift()});
+      const nn::Vectors vectors(mesh, {layer.scale(), layer.shift()});
       const std::vector<Tensor> gathered = vectors.gather();
       const Layout layout = layout_of(Activations::kSharded);
       Tensor input = normal({kRows, kWidth}, "input").fill_(value);

@@ -1,0 +1,123 @@
+// A computation that lets others go on while it communicates: a coroutine. The two halves of a
+// batch are two flows that take turns, so that each computes while the other's data is on its way.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace fourfold::nn {
+
+/// The innermost of flows that await each other: where the next turn goes on.
+struct Strand {
+  std::coroutine_handle<> inner;
+};
+
+/// A computation of a T. Does nothing until it is awaited by another flow, or run. What it is given
+/// by reference must outlive it.
+template <class T>
+class [[nodiscard]] Flow {
+ public:
+  struct promise_type;
+  using Handle = std::coroutine_handle<promise_type>;
+
+  struct promise_type {
+    std::optional<T> value;
+    std::exception_ptr error;
+    std::coroutine_handle<> outer;  // that awaits this one
+    Strand own;
+    Strand* strand = &own;
+
+    Flow get_return_object() { return Flow(Handle::from_promise(*this)); }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    auto final_suspend() noexcept { return End{}; }
+    void return_value(T result) { value = std::move(result); }
+    void unhandled_exception() { error = std::current_exception(); }
+
+    T take() {
+      if (error) std::rethrow_exception(error);
+      return std::move(*value);
+    }
+  };
+
+  Flow(Flow&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Flow& operator=(Flow&&) = delete;
+  ~Flow() {
+    if (handle_) handle_.destroy();
+  }
+
+  bool done() const { return handle_.done(); }
+  /// Goes on to its next turn, or to its end.
+  void resume() {
+    Strand& own = handle_.promise().own;
+    if (!own.inner) own.inner = handle_;
+    own.inner.resume();
+  }
+  /// The result of a flow that is done, or its exception.
+  T take() { return handle_.promise().take(); }
+
+  // As part of another flow:
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> outer) noexcept {
+    handle_.promise().outer = outer;
+    handle_.promise().strand = outer.promise().strand;
+    return handle_;
+  }
+  T await_resume() { return handle_.promise().take(); }
+
+ private:
+  explicit Flow(Handle handle) : handle_(handle) {}
+
+  /// Goes back to the flow that awaits this one, or to who runs it.
+  struct End {
+    bool await_ready() const noexcept { return false; }
+    std::coroutine_handle<> await_suspend(Handle handle) noexcept {
+      const std::coroutine_handle<> outer = handle.promise().outer;
+      return outer ? outer : std::noop_coroutine();
+    }
+    void await_resume() const noexcept {}
+  };
+
+  Handle handle_;
+};
+
+/// co_await Turn{}: the others go on first. With `worth` false there is nothing to wait for.
+struct Turn {
+  bool worth = true;
+
+  bool await_ready() const noexcept { return !worth; }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> handle) const noexcept {
+    handle.promise().strand->inner = handle;
+  }
+  void await_resume() const noexcept {}
+};
+
+/// Runs flows in turns, the first one first, and returns their results.
+template <class T>
+std::vector<T> interleave(std::vector<Flow<T>> flows) {
+  std::vector<T> results(flows.size());
+  for (std::size_t left = flows.size(); left > 0;) {
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      if (flows[i].done()) continue;
+      flows[i].resume();
+      if (!flows[i].done()) continue;
+      results[i] = flows[i].take();
+      --left;
+    }
+  }
+  return results;
+}
+
+/// Runs one by itself.
+template <class T>
+T run(Flow<T> flow) {
+  while (!flow.done()) flow.resume();
+  return flow.take();
+}
+
+}  // namespace fourfold::nn

@@ -1,0 +1,190 @@
+// Overlaps change when things are communicated, and nothing else: training with each of them, alone
+// and together, follows one rank on every grid.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/tensor/overlap.hpp"
+
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/comm/self/self.hpp"
+#include "fourfold/comm/world.hpp"
+#include "fourfold/train/dry_run.hpp"
+#include "fourfold/train/trainer.hpp"
+
+#include "tests/support/ranks.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using grid::Axis;
+using nn::Activations;
+using tensor::Overlap;
+using train::Recipe;
+using train::StepResult;
+
+constexpr std::int64_t kSteps = 4;
+
+struct Switch {
+  const char* name;
+  bool Overlap::*on;
+};
+constexpr std::array<Switch, 6> kSwitches = {{{"input_gradients", &Overlap::input_gradients},
+                                              {"weight_gradients", &Overlap::weight_gradients},
+                                              {"weights", &Overlap::weights},
+                                              {"keep_weights", &Overlap::keep_weights},
+                                              {"data", &Overlap::data},
+                                              {"halves", &Overlap::halves}}};
+
+std::string name_of(const Overlap& overlap) {
+  std::string name;
+  for (const Switch& s : kSwitches) {
+    if (overlap.*s.on) name += concat(name.empty() ? "" : ", ", s.name);
+  }
+  return concat(name.empty() ? "none" : name, " (window ", overlap.window, ", keep ", overlap.keep,
+                ", segment ", overlap.segment, ")");
+}
+
+/// Sizes at which the small model of this test has several windows and segments.
+Overlap none() {
+  Overlap overlap = Overlap::none();
+  overlap.window = 6000;
+  overlap.keep = 40000;
+  overlap.segment = 12000;
+  return overlap;
+}
+
+/// Off, on, each alone, and eight by chance.
+std::vector<Overlap> combinations() {
+  std::vector<Overlap> all = {none()};
+  Overlap on = none();
+  for (const Switch& s : kSwitches) on.*s.on = true;
+  all.push_back(on);
+  for (const Switch& s : kSwitches) {
+    Overlap one = none();
+    one.*s.on = true;
+    all.push_back(one);
+  }
+  std::mt19937 random(5);
+  for (int i = 0; i < 8; ++i) {
+    Overlap some = none();
+    for (const Switch& s : kSwitches) some.*s.on = random() % 2 == 0;
+    some.window = std::array{1, 3000, 20000, 1 << 20}[random() % 4];
+    some.keep = std::array{0, 10000, 1 << 20, 60000}[random() % 4];
+    some.segment = std::array{1, 5000, 30000, 1 << 20}[random() % 4];
+    all.push_back(some);
+  }
+  return all;
+}
+
+/// Two passes a step; two blocks; sizes that do not divide.
+Recipe recipe_of(bool tied = true) {
+  Recipe recipe;
+  recipe.model.vocabulary = 37;
+  recipe.model.width = 24;
+  recipe.model.heads = 8;
+  recipe.model.layers = 2;
+  recipe.model.context = 8;
+  recipe.model.dropout = 0.1;
+  recipe.model.tied = tied;
+  recipe.model.precision = nn::Precision::float64();
+  recipe.batch = 16;
+  recipe.micro_batch = 8;
+  recipe.rates = {.largest = 1e-2, .smallest = 1e-3, .warmup = 2, .steps = kSteps};
+  recipe.clip = 1.0;
+  return recipe;
+}
+
+void read_sample(std::int64_t sample, std::int64_t* tokens, std::int64_t* targets) {
+  std::int64_t token = (sample * 7 + 3) % 37;
+  for (std::int64_t i = 0; i < 8; ++i) {
+    tokens[i] = token;
+    token = (token * 5 + (sample * i) % 3) % 37;
+    targets[i] = token;
+  }
+}
+
+std::vector<StepResult> train_on(comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
+  const tensor::Mesh mesh(world, grid, recipe.overlap);
+  train::Trainer trainer(mesh, recipe);
+  std::vector<StepResult> results;
+  for (std::int64_t i = 1; i <= kSteps; ++i) results.push_back(trainer.step(i, read_sample));
+  return results;
+}
+
+std::vector<StepResult> train_alone(const Recipe& recipe) {
+  comm::World world = comm::self::open();
+  return train_on(world, grid::Grid(), recipe);
+}
+
+double difference(const std::vector<StepResult>& a, const std::vector<StepResult>& b) {
+  double worst = a.size() == b.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (const double ratio : {a[i].loss / b[i].loss, a[i].grad_norm / b[i].grad_norm}) {
+      if (!std::isfinite(ratio)) return INFINITY;
+      worst = std::max(worst, std::abs(ratio - 1));
+    }
+  }
+  return worst;
+}
+
+class OverlapOnGridsOf8 : public testing::TestWithParam<grid::Sizes> {};
+
+TEST_P(OverlapOnGridsOf8, FollowsOneRank) {
+  static const std::vector<StepResult> kTied = train_alone(recipe_of(true));
+  static const std::vector<StepResult> kUntied = train_alone(recipe_of(false));
+  const grid::Grid grid(GetParam());
+  // The settings of the model take turns, too, and both meet all switches on.
+  int turn = 0;
+  for (const Overlap& overlap : combinations()) {
+    Recipe recipe = recipe_of(turn % 2 == 0);
+    recipe.overlap = overlap;
+    recipe.model.checkpoint = turn / 2 % 2 == 1;
+    recipe.model.activations = turn / 4 % 2 == 0 ? Activations::kSharded : Activations::kReplicated;
+    ++turn;
+    on_threads(8, [&](comm::World& world) {
+      const double worst =
+          difference(train_on(world, grid, recipe), recipe.model.tied ? kTied : kUntied);
+      expect_on_all_ranks(world, worst <= 1e-10, concat(grid, ", ", name_of(overlap), ": ", worst));
+    });
+  }
+}
+
+std::string grid_name(const testing::TestParamInfo<grid::Sizes>& info) {
+  const grid::Sizes& s = info.param;
+  return concat("x", s.x, "y", s.y, "z", s.z, "data", s.data);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt, OverlapOnGridsOf8,
+                         testing::ValuesIn(grid::factorisations(8, {Axis::kX, Axis::kY, Axis::kZ,
+                                                                    Axis::kData})),
+                         grid_name);
+
+/// The order of all sums is the same unless the batch goes in halves.
+TEST(Overlap, IsBitEqualWithoutHalves) {
+  for (const grid::Sizes& sizes :
+       {grid::Sizes{.x = 2, .z = 2}, grid::Sizes{.y = 2, .data = 2}, grid::Sizes{.z = 2, .data = 2},
+        grid::Sizes{.data = 4}}) {
+    std::vector<StepResult> expected;
+    for (Overlap overlap : combinations()) {
+      overlap.halves = false;
+      overlap.segment = none().segment;  // it decides which rank sums what
+      Recipe recipe = recipe_of();
+      recipe.overlap = overlap;
+      std::vector<StepResult> results;
+      on_threads(4, [&](comm::World& world) {
+        const auto own = train_on(world, grid::Grid(sizes), recipe);
+        if (world.rank() == 0) results = own;
+      });
+      if (expected.empty()) expected = results;
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        EXPECT_EQ(results[i].loss, expected[i].loss) << name_of(overlap);
+        EXPECT_EQ(results[i].grad_norm, expected[i].grad_norm) << name_of(overlap);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::test
