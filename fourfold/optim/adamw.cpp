@@ -139,32 +139,42 @@ void FlatGroup::gather_values() {
 
 namespace {
 
+/// What travels at once.
+struct Segment {
+  std::size_t first_use = 0;  // of its first parameter, among all
+  nn::Parameters parameters;
+  double decay = 0;
+};
+
 /// Collects parameters until they are as many as travel at once.
 class Packer {
  public:
-  Packer(const Mesh& mesh, double decay, std::deque<FlatGroup>& groups)
-      : mesh_(&mesh), decay_(decay), groups_(&groups) {}
+  Packer(const Mesh& mesh, double decay, std::vector<Segment>& segments)
+      : mesh_(&mesh), decay_(decay), segments_(&segments) {}
 
-  void add(const nn::ParameterPtr& parameter) {
+  void add(const nn::ParameterPtr& parameter, std::size_t use) {
     const std::int64_t bytes =
         parameter->size() *
         static_cast<std::int64_t>(c10::elementSize(parameter->precision().master));
     if (bytes_ + bytes > mesh_->overlap().segment) close();
+    if (parameters_.empty()) first_use_ = use;
     parameters_.push_back(parameter);
     bytes_ += bytes;
   }
 
   void close() {
-    if (!parameters_.empty()) groups_->emplace_back(*mesh_, std::move(parameters_), decay_);
-    parameters_.clear();
+    if (!parameters_.empty()) {
+      segments_->push_back({first_use_, std::exchange(parameters_, {}), decay_});
+    }
     bytes_ = 0;
   }
 
  private:
   const Mesh* mesh_;
   double decay_;
-  std::deque<FlatGroup>* groups_;
+  std::vector<Segment>* segments_;
   nn::Parameters parameters_;
+  std::size_t first_use_ = 0;
   std::int64_t bytes_ = 0;
 };
 
@@ -172,18 +182,26 @@ class Packer {
 
 AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec)
     : mesh_(&mesh), spec_(spec) {
+  std::vector<Segment> segments;
   // They may differ in type and differ in decay.
-  Packer matrices(mesh, spec.decay, groups_);
-  Packer vectors(mesh, 0.0, groups_);
+  Packer matrices(mesh, spec.decay, segments);
+  Packer vectors(mesh, 0.0, segments);
+  std::size_t use = 0;
   for (const nn::Parameters& stage : stages) {
-    for (const nn::ParameterPtr& p : stage)
-      (p->spec().shape.size() > 1 ? matrices : vectors).add(p);
+    for (const nn::ParameterPtr& p : stage) {
+      (p->spec().shape.size() > 1 ? matrices : vectors).add(p, use++);
+    }
     if (&stage != &stages.front()) continue;
     matrices.close();
     vectors.close();
   }
   matrices.close();
   vectors.close();
+  std::sort(segments.begin(), segments.end(),
+            [](const Segment& a, const Segment& b) { return a.first_use < b.first_use; });
+  for (Segment& segment : segments) {
+    groups_.emplace_back(mesh, std::move(segment.parameters), segment.decay);
+  }
 }
 
 void AdamW::begin_step(std::int64_t passes) {

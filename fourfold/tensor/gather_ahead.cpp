@@ -9,13 +9,15 @@ namespace fourfold::tensor {
 
 namespace {
 
-/// A use so few uses later is the other half's, or the backward pass of what was just computed.
-constexpr std::size_t kNear = 3;
+/// A use so few other units later is the other half's, or the backward pass of what was just
+/// computed.
+constexpr std::size_t kNear = 2;
 
 /// From one use of a unit to its next.
 struct Stay {
   std::size_t begin;
   std::size_t end;
+  bool near;
 };
 
 }  // namespace
@@ -24,10 +26,12 @@ GatherPlan::GatherPlan(GatherOrder order, std::int64_t keep)
     : order_(std::move(order)), origins_(order_.size()), stays_(order_.size(), false) {
   std::vector<Stay> stays;
   std::map<const Gatherable*, std::size_t> last;
+  std::vector<std::size_t> turns(order_.size(), 0);  // uses of one unit in a row are one turn
   for (std::size_t use = 0; use < order_.size(); ++use) {
     origins_[use] = use;
+    if (use > 0) turns[use] = turns[use - 1] + (order_[use] == order_[use - 1] ? 0 : 1);
     if (const auto before = last.find(order_[use]); before != last.end()) {
-      stays.push_back({before->second, use});
+      stays.push_back({before->second, use, turns[use] - turns[before->second] <= kNear});
     }
     last[order_[use]] = use;
   }
@@ -37,7 +41,7 @@ GatherPlan::GatherPlan(GatherOrder order, std::int64_t keep)
   for (const Stay& stay : stays) {
     const auto begin = kept.begin() + static_cast<std::ptrdiff_t>(stay.begin);
     const auto end = kept.begin() + static_cast<std::ptrdiff_t>(stay.end);
-    if (stay.end - stay.begin > kNear) {
+    if (!stay.near) {
       const std::int64_t bytes = order_[stay.begin]->gathered_bytes();
       if (*std::max_element(begin, end) + bytes > keep) continue;
       std::for_each(begin, end, [&](std::int64_t& sum) { sum += bytes; });

@@ -46,6 +46,8 @@ std::string named(const grid::Sizes& g) {
 /// What a rank sends in a step of so many layers and passes.
 double bytes_sent(Recipe recipe, std::int64_t layers, std::int64_t passes,
                   const grid::Sizes& sizes) {
+  // Of the weights that can be kept, as large a share.
+  recipe.overlap.keep = recipe.overlap.keep * layers / recipe.model.layers;
   recipe.model.layers = layers;
   recipe.batch = passes * recipe.micro_batch;
   double sum = 0;

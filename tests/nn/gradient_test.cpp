@@ -217,12 +217,11 @@ constexpr std::int64_t kVocabulary = 11;
 
 /// A table; the rows of this rank's samples.
 std::shared_ptr<nn::TokenTable> table_on(const Mesh& mesh, Activations activations) {
-  return std::make_shared<nn::TokenTable>(mesh,
-                                          nn::TableSpec{.name = "table",
-                                                        .vocabulary = kVocabulary,
-                                                        .width = 6,
-                                                        .activations = activations},
-                                          kDouble, 7);
+  return std::make_shared<nn::TokenTable>(
+      mesh,
+      nn::TableSpec{
+          .name = "table", .vocabulary = kVocabulary, .width = 6, .activations = activations},
+      kDouble, 7);
 }
 
 Tensor tokens_on(const Mesh& mesh, int seed) {
@@ -371,7 +370,10 @@ TEST(Gradient, Block) {
           problem.variables.push_back(variable_of(mesh, parameter));
         }
         const Tensor hidden = problem.variables[0].value;
-        problem.run = [=] { return block->forward(hidden, batch, true); };
+        problem.run = [=] {
+          if (checkpointed) return block->checkpointed({hidden}, {batch}, true)[0];
+          return nn::run(block->flow(hidden, block->vectors().gather(), batch, true));
+        };
         set_output(problem, mesh, {8, 8}, hidden_layout(activations));
         return problem;
       });

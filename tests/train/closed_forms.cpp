@@ -31,17 +31,16 @@ class Forms {
         f_(std::max<std::int64_t>(e_, 4)),
         m_(recipe.micro_batch * spec_.context / grid.size({Axis::kData, Axis::kZ})),
         hidden_rows_(sharded_ ? m_ / gy_ : m_),
+        parts_(halves() ? 2 : 1),
+        keeps_(recipe.overlap.keep_weights),
         vocabulary_(gz_ * up(up(up(spec_.vocabulary, gy_), gx_), gz_)) {}
 
   CallsBy all() {
     for (std::int64_t i = 0; i < recipe_.batch / recipe_.micro_batch; ++i) pass();
     // Vectors are kept in the master type.
-    const std::int64_t matrices = flat(matrix_sizes());
-    const std::int64_t vectors = flat(vector_sizes());
-    add(Op::kReduceScatter, Axis::kData, matrices * master_);
-    add(Op::kReduceScatter, Axis::kData, vectors * master_);
-    gather(Axis::kData, matrices * e_);
-    gather(Axis::kData, vectors * master_);
+    optimizer(embedding_sizes(), e_);
+    optimizer(matrix_sizes(), e_);
+    optimizer(vector_sizes(), master_);
     add(Op::kAllReduce, grid_.everyone(0).axes, 2 * 8);  // loss and norm
     return result_;
   }
@@ -53,7 +52,7 @@ class Forms {
     positions();
     for (std::int64_t i = 0; i < spec_.layers; ++i) {
       block_vectors();
-      for (int pass = 0; pass < (spec_.checkpoint ? 2 : 1); ++pass) block_forward();
+      for (int pass = 0; pass < (spec_.checkpoint ? 2 : 1); ++pass) block_forward(pass == 0);
       block_backward();
     }
     norm_forward();
@@ -61,19 +60,34 @@ class Forms {
     gather({Axis::kY, Axis::kZ}, 2 * split_twice(h / gx_, gy_) * master_);
     reduce_vectors(2 * split_twice(h / gx_, gy_), 0, 0);
     logits();
-    add(Op::kAllReduce, {Axis::kY, Axis::kX}, m_ * f_);
-    add(Op::kAllReduce, {Axis::kY, Axis::kX}, 2 * m_ * f_);
+    part(Op::kAllReduce, {Axis::kY, Axis::kX}, m_ * f_);
+    part(Op::kAllReduce, {Axis::kY, Axis::kX}, 2 * m_ * f_);
     add(Op::kReduceScatter, Axis::kZ, vocabulary_ * h * master_);
     if (!spec_.tied) add(Op::kReduceScatter, Axis::kZ, vocabulary_ * h * master_);
   }
 
-  void add(Op op, const Axes& axes, std::int64_t payload) {
+  void add(Op op, const Axes& axes, std::int64_t payload, std::int64_t calls_of_it = 1) {
     if (grid_.size(axes) == 1) return;
     Calls& calls = result_[{op, grid::to_string(axes)}];
-    ++calls.calls;
+    calls.calls += calls_of_it;
     calls.payload += payload;
   }
   void gather(const Axes& axes, std::int64_t payload) { add(Op::kAllGather, axes, payload); }
+  /// Activations go part by part.
+  void part(Op op, const Axes& axes, std::int64_t payload) { add(op, axes, payload, parts_); }
+
+  /// Whether a rank's samples go in two halves.
+  bool halves() const {
+    const std::int64_t samples = recipe_.micro_batch / grid_.size({Axis::kData, Axis::kZ});
+    if (!recipe_.overlap.halves || gx_ * gy_ == 1 || samples < 2) return false;
+    for (const std::int64_t half : {samples / 2, samples - samples / 2}) {
+      if (!heads_ && half % gx_ != 0) return false;
+      if (sharded_ && (half * spec_.context % gx_ != 0 || half * spec_.context % gy_ != 0)) {
+        return false;
+      }
+    }
+    return true;
+  }
 
   /// n elements split over an axis of that size and then z, with padding.
   std::int64_t split_twice(std::int64_t n, std::int64_t size) const {
@@ -87,7 +101,8 @@ class Forms {
     bool copies_in;   // whole on every rank along the produced axis
     bool copies_out;  // and along the contracted one
   };
-  std::vector<Layer> layers() const {
+  const std::vector<Layer>& layers() const { return layers_; }
+  std::vector<Layer> make_layers() const {
     const std::int64_t h = spec_.width;
     const bool copies = !sharded_;
     return {{h, 3 * h, false, copies, false},
@@ -110,31 +125,37 @@ class Forms {
   }
 
   void linear_forward(const Layer& layer) {
-    gather(Axis::kZ, weight_bytes(layer));
-    if (!layer.copies_in) gather(produce(layer), input_bytes(layer));
-    add(layer.copies_out ? Op::kAllReduce : Op::kReduceScatter, contract(layer),
-        output_bytes(layer));
+    if (!layer.copies_in) part(Op::kAllGather, produce(layer), input_bytes(layer));
+    part(layer.copies_out ? Op::kAllReduce : Op::kReduceScatter, contract(layer),
+         output_bytes(layer));
   }
   void linear_backward(const Layer& layer) {
-    gather(Axis::kZ, weight_bytes(layer));
-    if (!layer.copies_in) gather(produce(layer), input_bytes(layer));
-    if (!layer.copies_out) gather(contract(layer), output_bytes(layer));
-    add(layer.copies_in ? Op::kAllReduce : Op::kReduceScatter, produce(layer), input_bytes(layer));
+    if (!layer.copies_in) part(Op::kAllGather, produce(layer), input_bytes(layer));
+    if (!layer.copies_out) part(Op::kAllGather, contract(layer), output_bytes(layer));
+    part(layer.copies_in ? Op::kAllReduce : Op::kReduceScatter, produce(layer), input_bytes(layer));
     add(Op::kReduceScatter, Axis::kZ, weight_bytes(layer));
   }
 
-  void norm_forward() { gather(Axis::kX, 2 * gx_ * hidden_rows_ * f_); }
-  void norm_backward() { add(Op::kAllReduce, Axis::kX, 2 * hidden_rows_ * f_); }
+  void norm_forward() { part(Op::kAllGather, Axis::kX, 2 * gx_ * hidden_rows_ * f_); }
+  void norm_backward() { part(Op::kAllReduce, Axis::kX, 2 * hidden_rows_ * f_); }
 
-  void block_forward() {
+  void block_forward(bool first) {
     norm_forward();
     norm_forward();
-    for (const Layer& layer : layers()) linear_forward(layer);
+    for (const Layer& layer : layers()) {
+      linear_forward(layer);
+      if (first || !keeps_) gather(Axis::kZ, weight_bytes(layer));
+    }
   }
   void block_backward() {
     norm_backward();
     norm_backward();
-    for (const Layer& layer : layers()) linear_backward(layer);
+    for (const Layer& layer : layers()) {
+      linear_backward(layer);
+      // The last two of a block that was just computed again are still there.
+      const bool there = spec_.checkpoint && (&layer - layers_.data()) >= 2;
+      if (!there && !keeps_) gather(Axis::kZ, weight_bytes(layer));
+    }
   }
 
   /// Elements of the vectors of a block whose columns are split over x, over y, and over both.
@@ -172,12 +193,13 @@ class Forms {
 
   void spread() {
     const std::int64_t bytes = m_ * spec_.width * e_;
-    if (sharded_) return add(Op::kReduceScatter, {Axis::kX, Axis::kY}, bytes);
-    add(Op::kReduceScatter, Axis::kX, bytes);
-    add(Op::kAllReduce, Axis::kY, bytes / gx_);
+    if (sharded_) return part(Op::kReduceScatter, {Axis::kX, Axis::kY}, bytes);
+    part(Op::kReduceScatter, Axis::kX, bytes);
+    part(Op::kAllReduce, Axis::kY, bytes / gx_);
   }
   void collect() {
-    gather(sharded_ ? Axes{Axis::kX, Axis::kY} : Axes(Axis::kX), m_ * spec_.width * e_);
+    part(Op::kAllGather, sharded_ ? Axes{Axis::kX, Axis::kY} : Axes(Axis::kX),
+         m_ * spec_.width * e_);
   }
   void lookup() {
     gather(Axis::kZ, vocabulary_ * spec_.width * e_);
@@ -185,10 +207,10 @@ class Forms {
     collect();
   }
   void logits() {
-    for (int pass = 0; pass < 2; ++pass) {
-      gather(Axis::kZ, vocabulary_ * spec_.width * e_);
-      collect();
-    }
+    // Once for both directions; and if all is kept, the lookup has left a tied table.
+    if (!spec_.tied || !keeps_) gather(Axis::kZ, vocabulary_ * spec_.width * e_);
+    collect();
+    collect();
     spread();
   }
   void positions() {
@@ -202,25 +224,48 @@ class Forms {
   }
 
   /// Elements of a rank's shard of each matrix, with padding.
+  std::vector<std::int64_t> embedding_sizes() const {
+    return {vocabulary_ / gz_ * spec_.width,
+            split_twice(spec_.context, gy_) / (gy_ * gz_) * spec_.width / gx_};
+  }
   std::vector<std::int64_t> matrix_sizes() const {
-    const std::int64_t h = spec_.width;
-    std::vector<std::int64_t> all(spec_.tied ? 1 : 2, vocabulary_ / gz_ * h);
-    all.push_back(split_twice(spec_.context, gy_) / (gy_ * gz_) * h / gx_);
+    std::vector<std::int64_t> all;
     for (std::int64_t i = 0; i < spec_.layers; ++i) {
       for (const Layer& layer : layers()) all.push_back(weight_bytes(layer) / (gz_ * e_));
     }
+    if (!spec_.tied) all.push_back(vocabulary_ / gz_ * spec_.width);
     return all;
   }
   std::vector<std::int64_t> vector_sizes() const {
     const std::int64_t h = spec_.width;
     const std::int64_t by_x = split_twice(h / gx_, gy_) / (gy_ * gz_);
-    std::vector<std::int64_t> all(static_cast<std::size_t>(2 + 6 * spec_.layers), by_x);
+    const std::int64_t qkv =
+        heads_ ? up(3 * h / (gx_ * gy_), gz_) : split_twice(3 * h / gy_, gx_) / (gx_ * gz_);
+    const std::int64_t wide = split_twice(4 * h / gy_, gx_) / (gx_ * gz_);
+    std::vector<std::int64_t> all;
     for (std::int64_t i = 0; i < spec_.layers; ++i) {
-      all.push_back(split_twice(4 * h / gy_, gx_) / (gx_ * gz_));
-      all.push_back(heads_ ? up(3 * h / (gx_ * gy_), gz_)
-                           : split_twice(3 * h / gy_, gx_) / (gx_ * gz_));
+      all.insert(all.end(), {by_x, by_x, qkv, by_x, by_x, by_x, wide, by_x});
     }
+    all.insert(all.end(), {by_x, by_x});
     return all;
+  }
+  /// Both ways along data: gradients in the master type, values of `bytes` bytes, in segments.
+  void optimizer(const std::vector<std::int64_t>& sizes, std::int64_t bytes) {
+    std::vector<std::int64_t> segment;
+    std::int64_t sum = 0;
+    const auto close = [&] {
+      if (segment.empty()) return;
+      add(Op::kReduceScatter, Axis::kData, flat(segment) * master_);
+      gather(Axis::kData, flat(segment) * bytes);
+      segment.clear();
+      sum = 0;
+    };
+    for (const std::int64_t size : sizes) {
+      if (sum + size * master_ > recipe_.overlap.segment) close();
+      segment.push_back(size);
+      sum += size * master_;
+    }
+    close();
   }
   /// Of the memory that has them all, in equal parts for the ranks along data.
   std::int64_t flat(const std::vector<std::int64_t>& sizes) const {
@@ -240,7 +285,10 @@ class Forms {
   std::int64_t e_, master_, f_;
   std::int64_t m_;            // rows of a rank's samples
   std::int64_t hidden_rows_;  // of the hidden state
-  std::int64_t vocabulary_;   // padded rows of the table, gathered over z
+  std::int64_t parts_;        // that the samples of a rank go in
+  bool keeps_;                // gathered weights, all of them
+  std::vector<Layer> layers_ = make_layers();
+  std::int64_t vocabulary_;  // padded rows of the table, gathered over z
   CallsBy result_;
 };
 

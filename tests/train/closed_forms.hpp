@@ -20,7 +20,8 @@ struct Calls {
 /// By operation and axes.
 using CallsBy = std::map<std::pair<schedule::Op, std::string>, Calls>;
 
-/// Of one step: forward, backward, optimizer.
+/// Of one step: forward, backward, optimizer. Gathered weights are kept either not at all
+/// (`overlap.keep_weights` off) or all of them.
 CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe);
 
 /// The same from counters.

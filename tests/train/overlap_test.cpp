@@ -163,9 +163,8 @@ INSTANTIATE_TEST_SUITE_P(Gpt, OverlapOnGridsOf8,
 
 /// The order of all sums is the same unless the batch goes in halves.
 TEST(Overlap, IsBitEqualWithoutHalves) {
-  for (const grid::Sizes& sizes :
-       {grid::Sizes{.x = 2, .z = 2}, grid::Sizes{.y = 2, .data = 2}, grid::Sizes{.z = 2, .data = 2},
-        grid::Sizes{.data = 4}}) {
+  for (const grid::Sizes& sizes : {grid::Sizes{.x = 2, .z = 2}, grid::Sizes{.y = 2, .data = 2},
+                                   grid::Sizes{.z = 2, .data = 2}, grid::Sizes{.data = 4}}) {
     std::vector<StepResult> expected;
     for (Overlap overlap : combinations()) {
       overlap.halves = false;
