@@ -29,6 +29,18 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
   return kGroups;
 }
 
+std::ostream& operator<<(std::ostream& out, Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kActivations:
+      return out << "activations";
+    case Purpose::kWeights:
+      return out << "weights";
+    case Purpose::kGradients:
+      return out << "gradients";
+  }
+  return out;
+}
+
 const grid::Grid& checked(const grid::Grid& grid, const comm::World& world) {
   if (grid.ranks() != world.size()) {
     throw ConfigError(
@@ -64,6 +76,19 @@ void Mesh::record(schedule::Schedule* schedule) {
 
 void Mesh::compute(const char* name, double flops, std::int64_t bytes) const {
   if (recorder_ != nullptr) recorder_->compute(name, Flops(flops), Bytes(bytes));
+  if (timeline_ != nullptr) timeline_->compute(name, Flops(flops), Bytes(bytes));
+}
+
+void Mesh::trace(comm::Timeline* timeline) {
+  timeline_ = timeline;
+  world_->trace(timeline);
+}
+
+std::string Mesh::lane_name(int lane) const {
+  for (const Entry& entry : entries_) {
+    if (entry.comm.lane() == lane) return concat(entry.axes, " ", entry.purpose);
+  }
+  return lane == everyone_.lane() ? "all ranks" : concat("lane ", lane);
 }
 
 }  // namespace fourfold::tensor

@@ -46,8 +46,13 @@ class Mesh {
 
   /// Writes what the rank computes, communicates and waits for into `schedule`; null stops.
   void record(schedule::Schedule* schedule);
-  /// The rank computes: a line in the schedule.
+  /// Adds what the rank computes, communicates and waits for to `timeline`; null stops.
+  void trace(comm::Timeline* timeline);
+  /// The rank has computed: a line in the schedule, a span in the timeline.
   void compute(const char* name, double flops, std::int64_t bytes) const;
+
+  /// What the lane is for: "x activations", "z weights".
+  std::string lane_name(int lane) const;
 
   comm::World& world() const { return *world_; }
 
@@ -65,6 +70,7 @@ class Mesh {
   std::vector<Entry> entries_;
   comm::Communicator everyone_;
   schedule::Schedule* recorder_ = nullptr;
+  comm::Timeline* timeline_ = nullptr;
 };
 
 }  // namespace fourfold::tensor

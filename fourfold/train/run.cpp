@@ -199,6 +199,7 @@ class Run {
                            .rate = result.rate,
                            .seconds = seconds,
                            .exposed = exposed(counts),
+                           .communication = communication_times(counts),
                            .tokens_per_second = static_cast<double>(tokens) / seconds.value(),
                            .mfu = speed / metrics_.gemm_flops};
     metrics_.steps.push_back(step);
@@ -213,8 +214,7 @@ class Run {
     // The last ones tell best how long the others will take.
     constexpr std::size_t kLast = 100;
     const std::size_t count = std::min(kLast, metrics_.steps.size());
-    const std::vector<StepMetrics> last(metrics_.steps.end() - static_cast<std::ptrdiff_t>(count),
-                                        metrics_.steps.end());
+    const std::span<const StepMetrics> last = std::span(metrics_.steps).last(count);
     const auto left = static_cast<double>(config.steps - step.step);
     const std::string line =
         describe(step, config.steps, Seconds(left * median_step(last).value()));
@@ -231,7 +231,7 @@ class Run {
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     if (!first_) return;
-    metrics_.val_loss = loss;
+    metrics_.validations.emplace_back(number, loss);
     files_->validation(number, loss);
     say(concat("step ", number, "  validation loss ", loss));
   }
