@@ -27,7 +27,8 @@ void add_lane(std::vector<Row>& rows, const std::string& name, const std::vector
 }  // namespace
 
 std::string title_of(const RankTrace& trace) {
-  return concat("rank ", trace.rank, " (host ", trace.host, ") ", trace.place);
+  return concat("rank ", trace.rank, " (host ", trace.host, ")", trace.place.empty() ? "" : " ",
+                trace.place);
 }
 
 std::vector<Row> rows_of(const RankTrace& trace) {

@@ -29,16 +29,16 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
   return kGroups;
 }
 
-std::ostream& operator<<(std::ostream& out, Purpose purpose) {
+std::string_view name_of(Purpose purpose) {
   switch (purpose) {
     case Purpose::kActivations:
-      return out << "activations";
+      return "activations";
     case Purpose::kWeights:
-      return out << "weights";
+      return "weights";
     case Purpose::kGradients:
-      return out << "gradients";
+      return "gradients";
   }
-  return out;
+  return "";
 }
 
 const grid::Grid& checked(const grid::Grid& grid, const comm::World& world) {
@@ -86,7 +86,7 @@ void Mesh::trace(comm::Timeline* timeline) {
 
 std::string Mesh::lane_name(int lane) const {
   for (const Entry& entry : entries_) {
-    if (entry.comm.lane() == lane) return concat(entry.axes, " ", entry.purpose);
+    if (entry.comm.lane() == lane) return concat(entry.axes, " ", name_of(entry.purpose));
   }
   return lane == everyone_.lane() ? "all ranks" : concat("lane ", lane);
 }

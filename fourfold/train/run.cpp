@@ -14,12 +14,16 @@
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/config/write.hpp"
 #include "fourfold/data/mix.hpp"
+#include "fourfold/report/chrome_trace.hpp"
+#include "fourfold/report/page.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/gemm_rate.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/run_folder.hpp"
+#include "fourfold/train/run_report.hpp"
 #include "fourfold/train/setup.hpp"
+#include "fourfold/train/tracer.hpp"
 
 namespace fourfold::train {
 
@@ -113,6 +117,7 @@ class Run {
     trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
       if (!spec_.init_from.empty()) checkpoint::load_weights(*mesh_, gpt, spec_.init_from);
     });
+    if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
     metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model.precision.compute);
     make_folder();
   }
@@ -129,6 +134,7 @@ class Run {
 
   void finish(const tensor::MemoryMeter& meter) {
     const tensor::MemoryUse peaks = meter.peaks();
+    if (tracer_) collect_traces();
     checkpoint::save_weights(*mesh_, trainer_->model(), first_ ? folder_ : "");
     wait_patiently(mesh_->everyone());
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
@@ -139,6 +145,11 @@ class Run {
     save_description();
     summarise();
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
+    if (!spec_.report.empty()) {
+      write_text(spec_.report,
+                 report::page(report_of(spec_.name, spec_.config, metrics_, std::move(traces_))));
+      say(concat("the report is in ", spec_.report));
+    }
   }
 
  private:
@@ -186,9 +197,12 @@ class Run {
   void step(std::int64_t number, const ReadSample& read) {
     world_->reset_counters();
     const Seconds begin = now();
+    if (tracer_) tracer_->begin_step(number);
     const StepResult result = trainer_->step(number, read);
     const Seconds seconds = now() - begin;
     const comm::Counts counts = world_->counters();
+    if (tracer_) tracer_->end_step(number);
+    if (tracer_ && tracer_->ends_with(number)) collect_traces();
     if (!first_) return;
     add(metrics_.communication, counts);
     const std::int64_t tokens = recipe_.batch * recipe_.model.context;
@@ -204,10 +218,18 @@ class Run {
                            .mfu = speed / metrics_.gemm_flops};
     metrics_.steps.push_back(step);
     files_->step(step);
-    report(step);
+    tell(step);
   }
 
-  void report(const StepMetrics& step) {
+  void collect_traces() {
+    traces_ = tracer_->collect();
+    tracer_.reset();
+    if (!first_ || spec_.trace.empty()) return;
+    write_text(spec_.trace, report::chrome_trace(traces_));
+    say(concat("the trace is in ", spec_.trace));
+  }
+
+  void tell(const StepMetrics& step) {
     const config::TrainConfig& config = spec_.config.train;
     const bool due = step.step % config.log_every == 0 || step.step == config.steps;
     if (!due && !console_->lively) return;
@@ -273,6 +295,8 @@ class Run {
   std::optional<MetricsFiles> files_;
   std::vector<std::string> said_;  // before there were files
   RunMetrics metrics_;
+  std::optional<Tracer> tracer_;           // until the traces are collected
+  std::vector<report::RankTrace> traces_;  // of all ranks, on the first
 };
 
 }  // namespace

@@ -124,7 +124,7 @@ TEST(Timeline, HasOperationsAndWaitsOfAWorld) {
     const std::vector<Span> waits = of_kind(timeline, Span::Kind::kWait);
     expect_on_all_ranks(world, has_no_holes(timeline), "compute and waits leave holes");
     expect_on_all_ranks(world, operations.size() == 2, "two operations were traced");
-    const bool right = operations[0].name == "all_reduce" && operations[0].axes == "all" &&
+    const bool right = operations[0].name == "all_reduce" && operations[0].axes == "x" &&
                        operations[0].bytes == Bytes(4000) && operations[0].lane == comm.lane() &&
                        operations[1].name == "barrier";
     expect_on_all_ranks(world, right, "they are described");
