@@ -48,7 +48,7 @@ class Mesh {
   void record(schedule::Schedule* schedule);
   /// Adds what the rank computes, communicates and waits for to `timeline`; null stops.
   void trace(comm::Timeline* timeline);
-  /// The rank has computed: a line in the schedule, a span in the timeline.
+  /// The rank has computed: a line in the schedule, and a span in the timeline that ends now.
   void compute(const char* name, double flops, std::int64_t bytes) const;
 
   /// What the lane is for: "x activations", "z weights".
