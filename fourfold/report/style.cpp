@@ -45,6 +45,7 @@ th,td{text-align:right;padding:4px 10px;border-bottom:1px solid var(--line);whit
 th{color:var(--soft);font-weight:500;font-size:13px}
 td:first-child,th:first-child{text-align:left;padding-left:0}
 #communication td:nth-child(2),#communication th:nth-child(2){text-align:left}
+#memory{max-width:420px}
 pre{margin:0;overflow-x:auto;font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace}
 footer{margin-top:18px;color:var(--soft);font-size:13px}
 @media print{section,.figures div{break-inside:avoid}}

@@ -23,8 +23,13 @@ Bytes divided(Bytes bytes, std::int64_t by) {
 std::string communication_table(const RunData& run) {
   const auto steps = std::max<std::int64_t>(1, static_cast<std::int64_t>(run.steps.size()));
   const double share = 1.0 / static_cast<double>(steps);
+  std::vector<std::pair<comm::CounterKey, comm::Count>> sorted(run.communication.begin(),
+                                                               run.communication.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second.exposed_seconds > b.second.exposed_seconds;
+  });
   std::string rows;
-  for (const auto& [key, count] : run.communication) {
+  for (const auto& [key, count] : sorted) {
     if (key.group_size == 1) continue;
     rows += concat(
         "<tr>", cell(key.axes), cell(std::string(schedule::to_string(key.op))),
