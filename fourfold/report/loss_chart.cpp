@@ -66,8 +66,8 @@ std::string draw(const Curve& curve, const Scale& x, const Scale& y, const std::
 
 /// What both curves lie in, with some air.
 std::optional<Scale> loss_scale(const Plot& plot, const Curve& training, const Curve& validation) {
-  double low = INFINITY;
-  double high = -INFINITY;
+  double low = HUGE_VAL;
+  double high = -HUGE_VAL;
   for (const Curve* curve : {&training, &validation}) {
     for (const Point& point : *curve) {
       low = std::min(low, point.loss);

@@ -14,7 +14,7 @@ std::string open_svg(double width, double height, const std::string& id,
 
 std::string frame(const Plot& plot, const Scale& x, const Scale& y, const AxisLabels& labels) {
   std::string svg;
-  for (const double value : ticks(y.low, y.high, 5)) {
+  for (const double value : ticks(y.low, y.high, 8)) {
     svg +=
         concat("<line class=\"grid\" x1=\"", px(plot.left), "\" x2=\"", px(plot.right), "\" y1=\"",
                px(y(value)), "\" y2=\"", px(y(value)), "\"/>", "<text class=\"tick end\" x=\"",

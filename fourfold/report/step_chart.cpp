@@ -103,8 +103,9 @@ std::string step_chart(const RunData& run, const Palette& palette) {
   }
   html += legend(entries);
   const std::size_t group = (run.steps.size() - 1 + kMostBars - 1) / kMostBars;
-  if (group > 1) html += concat("<p>Each bar is the mean of ", group, " steps.</p>\n");
-  return html;
+  return html + concat("<p>Of rank 0", run.steps.size() > 1 ? ", without the first step." : ".",
+                       group > 1 ? concat(" Each bar is the mean of ", group, " steps.") : "",
+                       "</p>\n");
 }
 
 }  // namespace fourfold::report

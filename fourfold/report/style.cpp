@@ -25,6 +25,7 @@ section{background:var(--card);border:1px solid var(--line);border-radius:10px;p
 .figures dd{margin:2px 0 0;font-size:21px;font-weight:600;font-variant-numeric:tabular-nums}
 svg{display:block;width:100%;height:auto}
 .scroll{overflow-x:auto}
+section>p:last-child{margin:10px 0 0;font-size:13px}
 .scroll svg{min-width:760px}
 svg text{fill:var(--soft);font-size:11px;font-family:inherit}
 svg .label{font-size:12px}

@@ -43,7 +43,9 @@ std::string communication_table(const RunData& run) {
       "<div class=\"scroll\"><table id=\"communication\"><thead><tr><th>axes</th><th>operation</th>"
       "<th>ranks</th><th>calls</th><th>tensors</th><th>sent</th><th>time</th><th>exposed</th></tr>"
       "</thead><tbody>\n",
-      rows, "</tbody></table></div>\n");
+      rows,
+      "</tbody></table></div>\n<p>Time runs from the first message of an operation to its end; "
+      "while it is exposed, compute stands still for it.</p>\n");
 }
 
 std::string memory_table(const RunData& run) {
