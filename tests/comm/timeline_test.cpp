@@ -116,9 +116,9 @@ TEST(Timeline, HasOperationsAndWaitsOfAWorld) {
     comm.all_reduce(comm::view(data)).wait();
     timeline.compute("sum", Flops(1), Bytes(1));
     comm.barrier().wait();
-    timeline.end_step();
     world.trace(nullptr);
     comm.all_reduce(comm::view(data)).wait();
+    timeline.end_step();
 
     const std::vector<Span> operations = of_kind(timeline, Span::Kind::kOperation);
     const std::vector<Span> waits = of_kind(timeline, Span::Kind::kWait);

@@ -51,6 +51,7 @@ TEST(TraceRows, OperationsAtTheSameTimeGetMore) {
   const std::vector<Row> rows = rows_of(trace);
   const std::vector<std::string> expected = {"compute", "pairs", "pairs (2)", "lane 9"};
   EXPECT_EQ(names_of(rows), expected);
+  EXPECT_EQ(rows[1].spans.front().name, "recv") << "the first one comes first";
   for (const Row& row : rows) EXPECT_FALSE(overlap(row)) << row.name;
 }
 
