@@ -86,7 +86,7 @@ std::string loss_chart(const RunData& run) {
   const Curve training = training_curve(run);
   const Curve validation = validation_curve(run);
   const std::optional<Scale> y = loss_scale(plot, training, validation);
-  if (!y) return "<p>There is no loss to draw.</p>\n";
+  if (!y || run.steps.empty()) return "<p>There is no loss to draw.</p>\n";
   const auto first = static_cast<double>(run.steps.front().step);
   const Scale x = plot.x(first, std::max(first + 1, static_cast<double>(run.steps.back().step)));
   std::string html = concat(open_svg(plot.width, plot.height, "loss", "loss over steps"),

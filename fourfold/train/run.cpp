@@ -134,9 +134,9 @@ class Run {
 
   void finish(const tensor::MemoryMeter& meter) {
     const tensor::MemoryUse peaks = meter.peaks();
-    if (tracer_) collect_traces();
     checkpoint::save_weights(*mesh_, trainer_->model(), first_ ? folder_ : "");
     wait_patiently(mesh_->everyone());
+    if (tracer_) collect_traces();
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
       metrics_.memory.by_class[i] = Bytes(largest(*mesh_, peaks.by_class[i].value()));
     }

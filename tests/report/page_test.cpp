@@ -114,7 +114,9 @@ TEST(Page, CanDoWithLittle) {
   report::RunData odd = sample_run();
   odd.steps[2].loss = NAN;
   odd.validations[0].second = INFINITY;
-  for (const report::RunData& run : {one, odd, report::RunData{}}) {
+  report::RunData validated;
+  validated.validations = {{1, 2.0}};
+  for (const report::RunData& run : {one, odd, validated, report::RunData{}}) {
     const std::string html = report::page(run);
     EXPECT_TRUE(has(html, "</html>"));
     for (const char* word : {"nan", "NaN", "inf\"", "-inf"}) EXPECT_FALSE(has(html, word)) << word;
