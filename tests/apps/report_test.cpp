@@ -22,9 +22,9 @@ bool contains(const std::vector<std::string>& list, const std::string& item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-std::string with_four_decimals(double value) {
+std::string formatted(const char* format, double value) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4f", value);
+  std::snprintf(text.data(), text.size(), format, value);
   return text.data();
 }
 
@@ -50,8 +50,8 @@ void expect_figures(const std::string& html, const json& result) {
                                              "mfu",  "median step",     "exposed"};
   ASSERT_EQ(names, expected);
   ASSERT_EQ(values.size(), names.size());
-  EXPECT_EQ(values[0], with_four_decimals(result["steps"].back()["loss"]));
-  EXPECT_EQ(values[1], with_four_decimals(result["summary"]["val_loss"]));
+  EXPECT_EQ(values[0], formatted("%.4f", result["steps"].back()["loss"]));
+  EXPECT_EQ(values[1], formatted("%.4f", result["summary"]["val_loss"]));
   EXPECT_NE(values[5].find(" %"), std::string::npos);
 }
 
@@ -63,7 +63,7 @@ void expect_communication(const std::string& html, const json& result) {
   for (const json& row : result["communication"]) {
     if (row["group_size"] == 1) continue;
     expected.push_back({row["axes"], row["op"], concat(row["group_size"].get<int>()),
-                        concat(row["calls"].get<std::int64_t>() / steps),
+                        formatted("%.6g", row["calls"].get<double>() * share),
                         to_string(Bytes(row["payload_bytes"].get<std::int64_t>() / steps)),
                         to_string(Bytes(row["wire_bytes"].get<std::int64_t>() / steps)),
                         to_string(Seconds(row["seconds"].get<double>()) * share),
