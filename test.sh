@@ -16,7 +16,7 @@ scripts/install-deps.sh test
 
 # What each preset is for: everything; memory errors; data races. The sanitized builds leave out what
 # needs libtorch or MPI, and the tests of pure values that the first one has run already.
-ranks='Contract|ThreadFailure|BadEngine|Communicator|Recording|Scratch'
+ranks='Contract|ThreadFailure|BadEngine|Communicator|Recording|Scratch|Timeline|Clock'
 files='Fuzz|Reader|Folder|Header|TokenFile|Tokenizers|Gpt2|Refuse'   # what reads files of others
 tests_of() { case $1 in dev) echo . ;; asan) echo "$ranks|$files" ;; tsan) echo "$ranks" ;; esac; }
 targets_of() { case $1 in tsan) echo thread_contract_test thread_failure_test comm_unit_test ;; *) echo all ;; esac; }

@@ -10,7 +10,8 @@ build=(ca-certificates g++ cmake ninja-build ccache
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libsentencepiece-dev libpcre2-dev)
 quickstart=(fortunes)                        # a text to learn from
-test=(libgtest-dev iproute2 util-linux procps)
+test=(libgtest-dev iproute2 util-linux procps
+  chromium)                                  # looks at the page of train --report
 
 case ${1:-} in
   build) wanted=("${build[@]}") ;;

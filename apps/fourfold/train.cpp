@@ -1,12 +1,14 @@
 // fourfold train: trains the model of a configuration.
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/file.hpp"
+#include "fourfold/base/text.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/tensor/memory.hpp"
@@ -27,7 +29,23 @@ struct Options {
   RankOptions ranks;
   config::Source source;
   train::RunSpec run;
+  std::string trace_steps;
 };
+
+/// Throws ConfigError unless every file that the run is to write can be written, and is another.
+void check_outputs(const train::RunSpec& run) {
+  const std::vector<std::pair<std::string, std::string>> outputs = {
+      {"--json", run.json}, {"--report", run.report}, {"--trace", run.trace}};
+  std::map<std::filesystem::path, std::string> taken;
+  for (const auto& [option, path] : outputs) {
+    if (path.empty()) continue;
+    check_writable(option, path);
+    const auto [other, is_new] = taken.emplace(std::filesystem::weakly_canonical(path), option);
+    if (!is_new) {
+      throw ConfigError(concat(option, " ", path, " is also the file of ", other->second));
+    }
+  }
+}
 
 /// Everything that can be wrong and that one process can see, before others are started; it also
 /// prepares the data, so that no rank has to wait for it.
@@ -42,7 +60,13 @@ void check(const Options& options, int ranks) {
 int run(Options& options, char** argv) {
   options.run.config = config::read(options.source);
   options.run.name = std::filesystem::path(options.source.path).stem().string();
-  if (!options.run.json.empty()) check_writable("--json", options.run.json);
+  check_outputs(options.run);
+  if (!options.run.trace.empty() || !options.run.report.empty()) {
+    options.run.trace_steps =
+        train::parse_trace_steps(options.trace_steps, options.run.config.train.steps);
+  } else if (!options.trace_steps.empty()) {
+    throw ConfigError("--trace-steps needs --trace or --report");
+  }
   train::check_run_folder(options.run.out);
   if (!options.run.init_from.empty()) {
     model::GptSpec spec;
@@ -76,6 +100,12 @@ void add_train(CLI::App& app, Command& command) {
   train->add_option("--init-from", options->run.init_from,
                     "start from the weights in this folder: a run's, or GPT-2's own");
   train->add_option("--json", options->run.json, "write the results to this file");
+  train->add_option("--report", options->run.report,
+                    "write a page about the run to this file, for a browser");
+  train->add_option("--trace", options->run.trace,
+                    "write what each rank did during a step to this file, for Perfetto");
+  train->add_option("--trace-steps", options->trace_steps,
+                    "trace the steps A-B instead of the third; the report draws the first of them");
   train->callback(
       [options, &command] { command = [options](char** argv) { return run(*options, argv); }; });
 }

@@ -40,6 +40,17 @@ int tag_of(const Lane& lane, const schedule::Collective& c) {
   return kTagsPerLane * lane.id + static_cast<int>(kind);
 }
 
+/// Of the operation, or of a wait for it.
+Span span_of(const Issued& issued, Seconds begin, Seconds end) {
+  return {.name = std::string(schedule::to_string(issued.collective.op)),
+          .axes = to_string(issued.lane->group.axes),
+          .lane = issued.lane->id,
+          .bytes = issued.collective.payload(),
+          .issued = issued.submitted,
+          .begin = begin,
+          .end = end};
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
@@ -97,6 +108,7 @@ IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective, Buf
   {
     const std::lock_guard lock(mutex_);
     throw_if_failed();
+    if (timeline_ != nullptr) issued->submitted = now();
     issued->operation = make_operation(
         collective, issued->buffers,
         Port(*transport_, lane.group, lane.reach, tag_of(lane, collective), issued->sent),
@@ -138,6 +150,9 @@ void Engine::finish(Issued& issued) {
   count.wire += issued.sent;
   issued.ended = now();
   count.seconds += issued.ended - issued.started;
+  if (timeline_ != nullptr) {
+    timeline_->operation(span_of(issued, issued.started, issued.ended));
+  }
   issued.done.store(true, std::memory_order_release);
 }
 
@@ -174,6 +189,7 @@ void Engine::wait(const IssuedPtr& issued) {
   // It may have ended while this thread waited for the lock.
   issued->lane->counts[static_cast<std::size_t>(issued->collective.op)].exposed_seconds +=
       std::max(Seconds(), issued->ended - since);
+  if (timeline_ != nullptr) timeline_->wait(span_of(*issued, since, since));
   const bool wake = should_wake();
   lock.unlock();
   if (wake) wake_.notify_one();
@@ -256,6 +272,11 @@ void Engine::reset_counters() {
 std::int64_t Engine::scratch_peak_bytes() const {
   const std::lock_guard lock(mutex_);
   return scratch_.peak_bytes();
+}
+
+void Engine::trace(Timeline* timeline) {
+  const std::lock_guard lock(mutex_);
+  timeline_ = timeline;
 }
 
 // --- progress

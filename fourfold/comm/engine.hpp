@@ -17,6 +17,7 @@
 
 #include "fourfold/comm/counters.hpp"
 #include "fourfold/comm/operation.hpp"
+#include "fourfold/comm/timeline.hpp"
 #include "fourfold/comm/transport.hpp"
 
 namespace fourfold::comm {
@@ -40,6 +41,7 @@ struct Issued {
   OperationPtr operation;
   Buffers buffers;  ///< held for the memory that they own
   schedule::Traffic sent;
+  Seconds submitted;  ///< while a timeline is kept
   Seconds started;
   Seconds ended;
   std::atomic<bool> done{false};
@@ -98,6 +100,9 @@ class Engine {
   void reset_counters();
   std::int64_t scratch_peak_bytes() const;
 
+  /// Adds every operation that ends and every wait to `timeline`; null stops.
+  void trace(Timeline* timeline);
+
  private:
   void run_progress();
   bool park();
@@ -127,7 +132,8 @@ class Engine {
   std::vector<Queue*> active_;  // that are not empty
   std::optional<std::string> failure_;
   std::vector<IssuedPtr> waits_;  // what compute stands still for
-  int accuser_ = -1;              // the rank that has asked the others where they are
+  Timeline* timeline_ = nullptr;
+  int accuser_ = -1;  // the rank that has asked the others where they are
   Seconds accused_at_;
   std::int64_t query_ = 0;  // of this rank, the newest
   std::vector<std::optional<Position>> answers_;

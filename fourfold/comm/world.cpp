@@ -94,6 +94,9 @@ Bytes World::scratch_peak() const {
 void World::record(schedule::Schedule* schedule) {
   core_->recorder = schedule;
 }
+void World::trace(Timeline* timeline) {
+  if (core_->engine) core_->engine->trace(timeline);
+}
 
 void World::abort(const std::string& reason, int status) {
   if (core_->engine) core_->engine->abort(reason, status);

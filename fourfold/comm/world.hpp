@@ -44,6 +44,10 @@ class World {
   /// Writes every operation and wait from now on into `schedule`; null stops.
   void record(schedule::Schedule* schedule);
 
+  /// Adds every operation that ends and every wait from now on to `timeline`; null stops. A
+  /// recording world has none.
+  void trace(Timeline* timeline);
+
   /// Returns when every rank has come here: collective, the last thing that a rank does. Throws
   /// CommError as a wait does; the destructor alone would wait without a deadline.
   void leave();

@@ -19,17 +19,17 @@ class Gelu : public torch::autograd::Function<Gelu> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Mesh* mesh) {
     remember(context, *mesh);
     context->save_for_backward({input});
-    record(*mesh, "gelu", input, 10, 2);
     Tensor out = at::empty_like(input);
     tensor::gelu_forward(input, out);
+    record(*mesh, "gelu", input, 10, 2);
     return out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Tensor input = context->get_saved_variables()[0];
-    record(remembered<Mesh>(context), "gelu dI", input, 20, 3);
     Tensor result = at::empty_like(input);
     tensor::gelu_backward(gradients[0].contiguous(), input, result);
+    record(remembered<Mesh>(context), "gelu dI", input, 20, 3);
     return {result, Tensor()};
   }
 };
@@ -71,8 +71,9 @@ Tensor gelu(const Mesh& mesh, const Tensor& input) {
 }
 
 Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b) {
+  Tensor sum = at::add(a, b);
   record(mesh, "residual", a, 1, 3);
-  return at::add(a, b);
+  return sum;
 }
 
 Tensor dropout(const Mesh& mesh, const Tensor& input, double p, tensor::Key key,

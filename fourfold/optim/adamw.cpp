@@ -111,9 +111,10 @@ void FlatGroup::reduce_gradients() {
 
 double FlatGroup::sum_of_squares() {
   reduction_.wait();
+  const double sum = optim::sum_of_squares(own(gradients_));
   mesh_->compute("norm of gradients", 2.0 * static_cast<double>(own_values_.numel()),
                  static_cast<std::int64_t>(mean_.nbytes()));
-  return optim::sum_of_squares(own(gradients_));
+  return sum;
 }
 
 void FlatGroup::update(AdamStep step) {

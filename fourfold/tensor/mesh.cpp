@@ -29,6 +29,18 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
   return kGroups;
 }
 
+std::string_view name_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kActivations:
+      return "activations";
+    case Purpose::kWeights:
+      return "weights";
+    case Purpose::kGradients:
+      return "gradients";
+  }
+  return "";
+}
+
 const grid::Grid& checked(const grid::Grid& grid, const comm::World& world) {
   if (grid.ranks() != world.size()) {
     throw ConfigError(
@@ -67,6 +79,19 @@ void Mesh::record(schedule::Schedule* schedule) {
 
 void Mesh::compute(const char* name, double flops, std::int64_t bytes) const {
   if (recorder_ != nullptr) recorder_->compute(name, Flops(flops), Bytes(bytes));
+  if (timeline_ != nullptr) timeline_->compute(name, Flops(flops), Bytes(bytes));
+}
+
+void Mesh::trace(comm::Timeline* timeline) {
+  timeline_ = timeline;
+  world_->trace(timeline);
+}
+
+std::string Mesh::lane_name(int lane) const {
+  for (const Entry& entry : entries_) {
+    if (entry.comm.lane() == lane) return concat(entry.axes, " ", name_of(entry.purpose));
+  }
+  return lane == everyone_.lane() ? "all ranks" : concat("lane ", lane);
 }
 
 }  // namespace fourfold::tensor

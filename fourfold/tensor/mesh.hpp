@@ -59,8 +59,13 @@ class Mesh {
 
   /// Writes what the rank computes, communicates and waits for into `schedule`; null stops.
   void record(schedule::Schedule* schedule);
-  /// The rank computes: a line in the schedule.
+  /// Adds what the rank computes, communicates and waits for to `timeline`; null stops.
+  void trace(comm::Timeline* timeline);
+  /// The rank has computed: a line in the schedule, and a span in the timeline that ends now.
   void compute(const char* name, double flops, std::int64_t bytes) const;
+
+  /// What the lane is for: "x activations", "z weights".
+  std::string lane_name(int lane) const;
 
   comm::World& world() const { return *world_; }
 
@@ -82,6 +87,7 @@ class Mesh {
   // What is under way is the rank's, not the layers', who see a mesh that does not change.
   mutable Backlog backlog_;
   mutable GatherAhead gathers_;
+  comm::Timeline* timeline_ = nullptr;
 };
 
 }  // namespace fourfold::tensor

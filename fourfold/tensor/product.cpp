@@ -58,8 +58,8 @@ void product(const Mesh& mesh, const char* name, Tensor& out, const Tensor& a, c
   const double flops = 2.0 * static_cast<double>(a.size(0)) * static_cast<double>(a.size(1)) *
                        static_cast<double>(b.size(1));
   const auto bytes = static_cast<std::int64_t>(a.nbytes() + b.nbytes() + out.nbytes());
-  mesh.compute(name, flops, bytes);
   multiply(out, a, b, into);
+  mesh.compute(name, flops, bytes);
 }
 
 }  // namespace fourfold::tensor

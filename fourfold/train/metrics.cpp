@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <deque>
 
 #include <nlohmann/json.hpp>
 
@@ -25,12 +26,20 @@ std::string format(const char* text, Values... values) {
 }
 
 Json json_of(const StepMetrics& step) {
-  return {{"step", step.step},
-          {"loss", step.loss},
-          {"grad_norm", step.grad_norm},
-          {"lr", step.rate},
-          {"seconds", step.seconds.value()},
-          {"exposed_seconds", step.exposed.value()}};
+  Json json = {{"step", step.step},
+               {"loss", step.loss},
+               {"grad_norm", step.grad_norm},
+               {"lr", step.rate},
+               {"seconds", step.seconds.value()},
+               {"exposed_seconds", step.exposed.value()}};
+  json["communication"] = Json::array();
+  for (const CommunicationTime& time : step.communication) {
+    json["communication"].push_back({{"op", schedule::to_string(time.op)},
+                                     {"axes", time.axes},
+                                     {"seconds", time.seconds.value()},
+                                     {"exposed_seconds", time.exposed.value()}});
+  }
+  return json;
 }
 
 Json json_of(const comm::CounterKey& key, const comm::Count& count) {
@@ -74,7 +83,9 @@ std::string to_json(const RunMetrics& run) {
   for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
     json["memory"][to_string(static_cast<tensor::MemoryClass>(i))] = run.memory.by_class[i].value();
   }
-  json["summary"] = {{"val_loss", run.val_loss ? Json(*run.val_loss) : Json(nullptr)},
+  const Json val_loss =
+      run.validations.empty() ? Json(nullptr) : Json(run.validations.back().second);
+  json["summary"] = {{"val_loss", val_loss},
                      {"tokens_per_second", run.tokens_per_second},
                      {"model_flops_per_second", run.model_flops.value()},
                      {"gemm_flops_per_second", run.gemm_flops.value()},
@@ -100,7 +111,22 @@ Seconds exposed(const comm::Counts& counts) {
   return sum;
 }
 
-Seconds median_step(const std::vector<StepMetrics>& steps) {
+std::vector<CommunicationTime> communication_times(const comm::Counts& counts) {
+  std::vector<CommunicationTime> times;
+  for (const auto& [key, count] : counts) {
+    if (key.group_size == 1) continue;
+    times.push_back({key.op, key.axes, count.seconds, count.exposed_seconds});
+  }
+  return times;
+}
+
+std::map<std::string, Seconds> exposed_by_axes(const StepMetrics& step) {
+  std::map<std::string, Seconds> sums;
+  for (const CommunicationTime& time : step.communication) sums[time.axes] += time.exposed;
+  return sums;
+}
+
+Seconds median_step(std::span<const StepMetrics> steps) {
   if (steps.empty()) return {};
   std::vector<double> times;
   for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) {
@@ -115,21 +141,29 @@ MetricsFiles::MetricsFiles(const std::string& folder)
     : lines_(folder + "/metrics.jsonl"), events_(folder), log_(folder + "/log.txt") {}
 
 void MetricsFiles::step(const StepMetrics& s) {
-  const std::array<formats::JsonLines::Field, 8> fields = {
-      {{"step", static_cast<double>(s.step)},
-       {"loss", s.loss},
-       {"grad_norm", s.grad_norm},
-       {"lr", s.rate},
-       {"seconds", s.seconds.value()},
-       {"exposed_seconds", s.exposed.value()},
-       {"tokens_per_second", s.tokens_per_second},
-       {"mfu", s.mfu}}};
+  std::vector<formats::JsonLines::Field> fields = {{"step", static_cast<double>(s.step)},
+                                                   {"loss", s.loss},
+                                                   {"grad_norm", s.grad_norm},
+                                                   {"lr", s.rate},
+                                                   {"seconds", s.seconds.value()},
+                                                   {"exposed_seconds", s.exposed.value()},
+                                                   {"tokens_per_second", s.tokens_per_second},
+                                                   {"mfu", s.mfu}};
+  std::deque<std::string> names;  // that the fields point to
+  for (const CommunicationTime& time : s.communication) {
+    const std::string key = concat(time.op, ".", time.axes);
+    fields.emplace_back(names.emplace_back("seconds." + key), time.seconds.value());
+    fields.emplace_back(names.emplace_back("exposed." + key), time.exposed.value());
+  }
   lines_.write(fields);
   events_.scalar("train/loss", s.step, s.loss);
   events_.scalar("train/grad_norm", s.step, s.grad_norm);
   events_.scalar("train/lr", s.step, s.rate);
   events_.scalar("speed/tokens_per_second", s.step, s.tokens_per_second);
   events_.scalar("speed/mfu", s.step, s.mfu);
+  for (const auto& [axes, seconds] : exposed_by_axes(s)) {
+    events_.scalar("exposed/" + axes, s.step, seconds.value());
+  }
 }
 
 void MetricsFiles::validation(std::int64_t step, double loss) {

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,14 +16,23 @@
 
 namespace fourfold::train {
 
+/// What one kind of operation took in a step.
+struct CommunicationTime {
+  schedule::Op op = schedule::Op::kBarrier;
+  std::string axes;
+  Seconds seconds;  ///< from an operation's first message to its end
+  Seconds exposed;  ///< in which compute stood still for it
+};
+
 /// One step, as rank 0 saw it.
 struct StepMetrics {
   std::int64_t step = 0;
   double loss = 0;
   double grad_norm = 0;
   double rate = 0;
-  Seconds seconds;
-  Seconds exposed;  ///< in which compute stood still for communication
+  Seconds seconds{};
+  Seconds exposed{};  ///< in which compute stood still for communication
+  std::vector<CommunicationTime> communication{};
   double tokens_per_second = 0;
   double mfu = 0;
 };
@@ -33,7 +44,7 @@ struct RunMetrics {
   std::vector<StepMetrics> steps;
   comm::Counts communication;  ///< of rank 0, in all steps
   tensor::MemoryUse memory;    ///< the peak of each class, of the rank where it is largest
-  std::optional<double> val_loss;
+  std::vector<std::pair<std::int64_t, double>> validations;  ///< step and loss
   double tokens_per_second = 0;  ///< of the median step, the first left out
   FlopsPerSecond model_flops;    ///< of the median step
   FlopsPerSecond gemm_flops;     ///< of all ranks together, measured at the start
@@ -54,8 +65,14 @@ std::string to_json(const RunMetrics& run);
 void add(comm::Counts& sum, const comm::Counts& more);
 Seconds exposed(const comm::Counts& counts);
 
+/// Of the operations that had a peer to talk to.
+std::vector<CommunicationTime> communication_times(const comm::Counts& counts);
+
+/// Exposed time by the axes of the groups.
+std::map<std::string, Seconds> exposed_by_axes(const StepMetrics& step);
+
 /// The median of the steps but the first, which is slower for reasons of its own.
-Seconds median_step(const std::vector<StepMetrics>& steps);
+Seconds median_step(std::span<const StepMetrics> steps);
 
 /// The files of metrics in a run folder: metrics.jsonl, TensorBoard's events, log.txt.
 class MetricsFiles {

@@ -14,12 +14,16 @@
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/config/write.hpp"
 #include "fourfold/data/mix.hpp"
+#include "fourfold/report/chrome_trace.hpp"
+#include "fourfold/report/page.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/gemm_rate.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/run_folder.hpp"
+#include "fourfold/train/run_report.hpp"
 #include "fourfold/train/setup.hpp"
+#include "fourfold/train/tracer.hpp"
 
 namespace fourfold::train {
 
@@ -114,6 +118,7 @@ class Run {
     trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
       if (!spec_.init_from.empty()) checkpoint::load_weights(*mesh_, gpt, spec_.init_from);
     });
+    if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
     metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model.precision.compute);
     make_folder();
   }
@@ -121,6 +126,7 @@ class Run {
   void train() {
     const config::TrainConfig& config = spec_.config.train;
     const ReadSample read = read_training(data_);
+    world_->reset_counters();
     for (std::int64_t number = 1; number <= config.steps; ++number) {
       step(number, read);
       const bool due = config.validate_every > 0 && number % config.validate_every == 0;
@@ -130,8 +136,11 @@ class Run {
 
   void finish(const tensor::MemoryMeter& meter) {
     const tensor::MemoryUse peaks = meter.peaks();
+    trainer_->settle();
+    take_counts();
     checkpoint::save_weights(*mesh_, trainer_->model(), first_ ? folder_ : "");
     wait_patiently(mesh_->everyone());
+    if (tracer_) collect_traces();
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
       metrics_.memory.by_class[i] = Bytes(largest(*mesh_, peaks.by_class[i].value()));
     }
@@ -140,6 +149,11 @@ class Run {
     save_description();
     summarise();
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
+    if (!spec_.report.empty()) {
+      write_text(spec_.report,
+                 report::page(report_of(spec_.name, spec_.config, metrics_, std::move(traces_))));
+      say(concat("the report is in ", spec_.report));
+    }
   }
 
  private:
@@ -170,6 +184,8 @@ class Run {
     files_.emplace(folder_);
     for (const std::string& line : said_) files_->log(line);
     say(concat(mesh_->grid()));
+    const nn::Batch batch{.samples = recipe_.micro_batch, .context = recipe_.model.context};
+    say(describe(recipe_.overlap, trainer_->model().parts_of(batch)));
     say(concat("run folder ", folder_));
   }
 
@@ -185,13 +201,14 @@ class Run {
   }
 
   void step(std::int64_t number, const ReadSample& read) {
-    world_->reset_counters();
     const Seconds begin = now();
+    if (tracer_) tracer_->begin_step(number);
     const StepResult result = trainer_->step(number, read);
     const Seconds seconds = now() - begin;
-    const comm::Counts counts = world_->counters();
+    const comm::Counts counts = take_counts();
+    if (tracer_) tracer_->end_step(number);
+    if (tracer_ && tracer_->ends_with(number)) collect_traces();
     if (!first_) return;
-    add(metrics_.communication, counts);
     const std::int64_t tokens = recipe_.batch * recipe_.model.context;
     const FlopsPerSecond speed = model_flops(recipe_.model, tokens) / seconds;
     const StepMetrics step{.step = number,
@@ -200,22 +217,38 @@ class Run {
                            .rate = result.rate,
                            .seconds = seconds,
                            .exposed = exposed(counts),
+                           .communication = communication_times(counts),
                            .tokens_per_second = static_cast<double>(tokens) / seconds.value(),
                            .mfu = speed / metrics_.gemm_flops};
     metrics_.steps.push_back(step);
     files_->step(step);
-    report(step);
+    tell(step);
   }
 
-  void report(const StepMetrics& step) {
+  /// What was communicated since the last time. The end of a step's operations may be in the next.
+  comm::Counts take_counts() {
+    comm::Counts counts = world_->counters();
+    world_->reset_counters();
+    add(metrics_.communication, counts);
+    return counts;
+  }
+
+  void collect_traces() {
+    traces_ = tracer_->collect();
+    tracer_.reset();
+    if (!first_ || spec_.trace.empty()) return;
+    write_text(spec_.trace, report::chrome_trace(traces_));
+    say(concat("the trace is in ", spec_.trace));
+  }
+
+  void tell(const StepMetrics& step) {
     const config::TrainConfig& config = spec_.config.train;
     const bool due = step.step % config.log_every == 0 || step.step == config.steps;
     if (!due && !console_->lively) return;
     // The last ones tell best how long the others will take.
     constexpr std::size_t kLast = 100;
     const std::size_t count = std::min(kLast, metrics_.steps.size());
-    const std::vector<StepMetrics> last(metrics_.steps.end() - static_cast<std::ptrdiff_t>(count),
-                                        metrics_.steps.end());
+    const std::span<const StepMetrics> last = std::span(metrics_.steps).last(count);
     const auto left = static_cast<double>(config.steps - step.step);
     const std::string line =
         describe(step, config.steps, Seconds(left * median_step(last).value()));
@@ -229,10 +262,13 @@ class Run {
 
   void validate(std::int64_t number) {
     if (!data_.validation) return;
+    trainer_->settle();
+    take_counts();
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
+    world_->reset_counters();  // it is no part of training
     if (!first_) return;
-    metrics_.val_loss = loss;
+    metrics_.validations.emplace_back(number, loss);
     files_->validation(number, loss);
     say(concat("step ", number, "  validation loss ", loss));
   }
@@ -274,6 +310,8 @@ class Run {
   std::optional<MetricsFiles> files_;
   std::vector<std::string> said_;  // before there were files
   RunMetrics metrics_;
+  std::optional<Tracer> tracer_;           // until the traces are collected
+  std::vector<report::RankTrace> traces_;  // of all ranks, on the first
 };
 
 }  // namespace

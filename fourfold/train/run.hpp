@@ -7,6 +7,7 @@
 
 #include "fourfold/comm/world.hpp"
 #include "fourfold/config/config.hpp"
+#include "fourfold/train/trace_steps.hpp"
 
 namespace fourfold::train {
 
@@ -23,6 +24,9 @@ struct RunSpec {
   std::string out;           ///< the run's folder; empty: a new one in runs/
   std::string init_from;     ///< a folder with weights to start from, or empty
   std::string json;          ///< a file for the results, or empty
+  std::string report;        ///< a file for a page about the run, or empty
+  std::string trace;         ///< a file for the timeline of all ranks, or empty
+  TraceSteps trace_steps{};  ///< for the trace and the page's picture
 };
 
 /// Trains on the ranks of this world; collective. Nothing is written before everything that can be

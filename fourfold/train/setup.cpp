@@ -97,6 +97,23 @@ Recipe recipe_of(const config::Config& config) {
   return recipe;
 }
 
+std::string describe(const tensor::Overlap& overlap, int parts) {
+  std::vector<std::string> on;
+  std::vector<std::string> off;
+  const auto add = [&](const char* name, bool value) { (value ? on : off).emplace_back(name); };
+  add("input_gradients", overlap.input_gradients);
+  add("weight_gradients", overlap.weight_gradients);
+  add("weights", overlap.weights);
+  add("keep_weights", overlap.keep_weights);
+  add("data", overlap.data);
+  add("halves", overlap.halves);
+  std::string text = "overlaps: " + (off.empty()  ? "all"
+                                     : on.empty() ? "none"
+                                                  : join(on, ", ") + "; not " + join(off, ", "));
+  if (parts == 2) text += "; a rank's samples go in two halves";
+  return text;
+}
+
 double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes) {
   return extrapolate(recipe.batch / recipe.micro_batch, [&](std::int64_t passes) {
     return extrapolate(recipe.model.layers, [&](std::int64_t layers) {

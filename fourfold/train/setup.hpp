@@ -10,6 +10,9 @@ namespace fourfold::train {
 /// The vocabulary must be known by now.
 Recipe recipe_of(const config::Config& config);
 
+/// "overlaps: all; each rank's samples go in two halves": for people.
+std::string describe(const tensor::Overlap& overlap, int parts);
+
 /// What a rank sends in a step on this grid. All layers send the same, and so do all passes: a few
 /// small dry runs tell what many would send.
 double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes);

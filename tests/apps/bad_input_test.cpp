@@ -70,6 +70,23 @@ TEST(BadInput, Configuration) {
   for (const Case& c : cases) expect_refusal(work, c);
 }
 
+TEST(BadInput, TracedSteps) {
+  const Workspace work;
+  const auto steps = [&](const std::string& text) {
+    return train(work, {"--trace", work.path("trace"), "--trace-steps", text});
+  };
+  const std::vector<Case> cases = {
+      {"the first step is behind the last", steps("3-2")},
+      {"the run has the steps 1 to 4", steps("0-1")},
+      {"the run has the steps 1 to 4", steps("4-5")},
+      {"--trace-steps two is not a step", steps("two")},
+      {"--trace-steps 1-2-3 is not a step", steps("1-2-3")},
+      {"--trace-steps needs --trace or --report", train(work, {"--trace-steps", "1-2"})},
+  };
+  for (const Case& c : cases) expect_refusal(work, c);
+  EXPECT_FALSE(work.has("trace"));
+}
+
 TEST(BadInput, Grids) {
   const Workspace work;
   const std::vector<Case> cases = {
@@ -134,6 +151,9 @@ TEST(BadInput, FoldersAndWeights) {
       {"not empty", {"train", work.config(), "--out", work.path("first")}},
       {"no run folder can be made", {"train", work.config(), "--out", work.path("file/run")}},
       {"--json", {"train", work.config(), "--out", work.path("run"), "--json", "/no/such/file"}},
+      {"--trace", train(work, {"--trace", "/no/such/file"})},
+      {"--report", train(work, {"--report", work.path("first")})},
+      {"is also the file of --json", train(work, {"--report", work.path("run.json")})},
       {"none", from("none")},
       {"there is no tokenizer in", from("bare")},
       {"heads = 4, not 2",

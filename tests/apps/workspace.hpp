@@ -61,11 +61,15 @@ class Workspace {
     return run_program(arguments);
   }
   /// fourfold train, with its results in NAME.json and its folder NAME.
-  Outcome train(const std::string& name, std::vector<std::string> more = {}) const {
+  Outcome train(const std::string& name, const std::vector<std::string>& more = {}) const {
+    return fourfold(train_arguments(name, more));
+  }
+  std::vector<std::string> train_arguments(const std::string& name,
+                                           const std::vector<std::string>& more) const {
     std::vector<std::string> arguments = {"train",    config(), "--out",
                                           path(name), "--json", path(name + ".json")};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return fourfold(arguments);
+    return arguments;
   }
 
  private:

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/comm/timeline.hpp"
+
+#include <algorithm>
+
+#include "fourfold/base/check.hpp"
+
+namespace fourfold::comm {
+
+void Timeline::begin_step(std::int64_t number) {
+  const std::lock_guard lock(mutex_);
+  FOURFOLD_CHECK(!in_step(), "step ", steps_.back().number, " has not ended");
+  reached_ = now();
+  steps_.push_back({number, reached_, {}});
+}
+
+void Timeline::end_step() {
+  const std::lock_guard lock(mutex_);
+  FOURFOLD_CHECK(in_step(), "no step is under way");
+  const Seconds end = now();
+  add_compute(kOther, {}, {}, end);
+  steps_.back().end = end;
+}
+
+void Timeline::compute(std::string_view name, Flops flops, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  if (in_step()) add_compute(name, flops, bytes, now());
+}
+
+void Timeline::add_compute(std::string_view name, Flops flops, Bytes bytes, Seconds end) {
+  if (end <= reached_) return;
+  spans_.push_back({.kind = Span::Kind::kCompute,
+                    .name = std::string(name),
+                    .flops = flops,
+                    .bytes = bytes,
+                    .step = steps_.back().number,
+                    .begin = reached_,
+                    .end = end});
+  reached_ = end;
+}
+
+void Timeline::wait(Span span) {
+  const std::lock_guard lock(mutex_);
+  if (!in_step()) return;
+  add_compute(kOther, {}, {}, span.begin);
+  span.kind = Span::Kind::kWait;
+  span.step = steps_.back().number;
+  span.begin = reached_;
+  span.end = now();
+  reached_ = span.end;
+  spans_.push_back(std::move(span));
+}
+
+void Timeline::operation(Span span) {
+  const std::lock_guard lock(mutex_);
+  if (steps_.empty()) return;
+  // Issued before the first step it is of interest too: it shares the network with that step.
+  const Step* step = &steps_.front();
+  for (const Step& later : steps_) {
+    if (later.begin <= span.issued) step = &later;
+  }
+  const bool over = step->end != Seconds() && span.issued > step->end;
+  if (over) return;
+  span.kind = Span::Kind::kOperation;
+  span.step = step->number;
+  spans_.push_back(std::move(span));
+}
+
+std::vector<Timeline::Step> Timeline::steps() const {
+  const std::lock_guard lock(mutex_);
+  return steps_;
+}
+
+std::vector<Span> Timeline::spans() const {
+  const std::lock_guard lock(mutex_);
+  return spans_;
+}
+
+}  // namespace fourfold::comm

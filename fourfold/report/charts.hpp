@@ -1,0 +1,24 @@
+// The pictures of a page, as SVG with what explains them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "fourfold/report/palette.hpp"
+#include "fourfold/report/run_data.hpp"
+
+namespace fourfold::report {
+
+/// Training and validation loss over steps.
+std::string loss_chart(const RunData& run);
+
+/// The time of steps, split into compute and waiting for each set of axes.
+std::string step_chart(const RunData& run, const Palette& palette);
+
+/// What each rank did during one step. Only the first ranks of many are drawn.
+std::string timeline_chart(const RunData& run, const Palette& palette);
+
+/// Steps in groups of equal size, so that there are at most `most` of them.
+std::vector<std::vector<StepData>> grouped(const std::vector<StepData>& steps, std::size_t most);
+
+}  // namespace fourfold::report

@@ -1,0 +1,35 @@
+// What a page tells about a run.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fourfold/comm/counters.hpp"
+#include "fourfold/report/rank_trace.hpp"
+
+namespace fourfold::report {
+
+struct StepData {
+  std::int64_t step = 0;
+  double loss = 0;
+  Seconds seconds;
+  std::map<std::string, Seconds> exposed;  ///< by axes: compute stood still for them
+};
+
+struct RunData {
+  std::string name;
+  std::string about;                                         ///< model and grid, in one line
+  std::vector<std::pair<std::string, std::string>> figures;  ///< what matters most: name and value
+  std::vector<StepData> steps;
+  std::vector<std::pair<std::int64_t, double>> validations;  ///< step and loss
+  comm::Counts communication;                                ///< of rank 0, in all steps
+  std::vector<std::pair<std::string, Bytes>> memory;         ///< what for, and its peak
+  std::string configuration;
+  std::vector<RankTrace> traces;  ///< by rank; the first step that they have is drawn
+};
+
+}  // namespace fourfold::report

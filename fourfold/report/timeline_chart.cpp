@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "fourfold/base/text.hpp"
+#include "fourfold/report/charts.hpp"
+#include "fourfold/report/html.hpp"
+#include "fourfold/report/pixels.hpp"
+#include "fourfold/report/plot.hpp"
+
+namespace fourfold::report {
+
+using comm::Span;
+
+namespace {
+
+constexpr std::size_t kMostRanks = 8;
+constexpr double kWidth = 1080;
+constexpr double kLeft = 132;
+constexpr double kRight = 1072;
+constexpr double kRowHeight = 15;
+constexpr double kBlockHeight = 12;
+constexpr double kTitleHeight = 22;
+/// Blocks below this are drawn together, without a text of their own.
+constexpr double kRoomForPointer = 5;
+
+struct Interval {
+  Seconds begin{INFINITY};
+  Seconds end;
+};
+
+/// The first traced step, from the first rank's begin to the last one's end.
+Interval shown(const std::vector<RankTrace>& traces) {
+  Interval all;
+  for (const RankTrace& trace : traces) {
+    if (trace.steps.empty()) continue;
+    all.begin = std::min(all.begin, trace.steps.front().begin);
+    all.end = std::max(all.end, trace.steps.front().end);
+  }
+  return all;
+}
+
+std::string describe(const Span& span) {
+  std::string text = span.kind == Span::Kind::kWait ? "wait: " + span.name : span.name;
+  if (!span.axes.empty()) text += " over " + span.axes;
+  text += concat(", ", span.end - span.begin);
+  if (span.bytes > Bytes()) text += concat(", ", span.bytes);
+  if (span.flops > Flops()) text += concat(", ", span.flops);
+  return text;
+}
+
+class Picture {
+ public:
+  Picture(const Palette& palette, const Interval& step) : palette_(&palette) {
+    // In milliseconds from the begin of the step on the axis, in seconds of the clock for spans.
+    clock_ = {step.begin.value(), step.end.value(), kLeft, kRight};
+    axis_ = {0, (step.end - step.begin).value() * 1e3, kLeft, kRight};
+  }
+
+  void add(const RankTrace& trace) {
+    y_ += kTitleHeight;
+    svg_ += concat("<text class=\"rank\" x=\"4\" y=\"", px(y_ - 6), "\">", escaped(title_of(trace)),
+                   "</text>\n");
+    for (const Row& row : rows_of(trace)) add(row);
+  }
+
+  std::string finish() {
+    std::string lines;
+    for (const double value : ticks(axis_.low, axis_.high, 10)) {
+      lines += concat("<line class=\"grid\" x1=\"", px(axis_(value)), "\" x2=\"", px(axis_(value)),
+                      "\" y1=\"4\" y2=\"", px(y_ + 4), "\"/><text class=\"tick mid\" x=\"",
+                      px(axis_(value)), "\" y=\"", px(y_ + 18), "\">", number(value), "</text>\n");
+    }
+    lines += concat("<text class=\"label mid\" x=\"", px((kLeft + kRight) / 2), "\" y=\"",
+                    px(y_ + 36), "\">milliseconds since the step began</text>\n");
+    return concat(open_svg(kWidth, y_ + 44, "timeline", "what each rank did during one step"),
+                  lines, svg_, "</svg>\n");
+  }
+
+  const std::set<std::string>& colours() const { return colours_; }
+
+ private:
+  void add(const Row& row) {
+    const std::vector<Block> blocks =
+        blocks_of(row.spans, clock_, [&](const Span& span) { return palette_->of_span(span); });
+    if (blocks.empty()) return;
+    svg_ += concat("<text class=\"tick end\" x=\"", px(kLeft - 6), "\" y=\"",
+                   px(y_ + kBlockHeight - 2), "\">", escaped(row.name), "</text>\n");
+    std::map<std::string, std::string> small;  // paths by colour
+    std::string large;
+    for (const Block& block : blocks) {
+      colours_.insert(block.colour);
+      if (block.span != nullptr && block.end - block.begin >= kRoomForPointer) {
+        large +=
+            concat("<rect class=\"", block.colour, "\" x=\"", px(block.begin), "\" y=\"", px(y_),
+                   "\" width=\"", px(block.end - block.begin), "\" height=\"", px(kBlockHeight),
+                   "\"><title>", escaped(describe(*block.span)), "</title></rect>\n");
+      } else {
+        small[block.colour] +=
+            concat("M", px(block.begin), " ", px(y_), "h", px(block.end - block.begin), "v",
+                   px(kBlockHeight), "h", px(block.begin - block.end), "z");
+      }
+    }
+    for (const auto& [colour, path] : small) {
+      svg_ += concat("<path class=\"", colour, "\" d=\"", path, "\"/>\n");
+    }
+    svg_ += large;
+    y_ += kRowHeight;
+  }
+
+  const Palette* palette_;
+  Scale clock_;
+  Scale axis_;
+  double y_ = 0;
+  std::string svg_;
+  std::set<std::string> colours_;
+};
+
+std::vector<LegendEntry> legend_of(const std::set<std::string>& colours, const Palette& palette) {
+  std::vector<LegendEntry> entries = {
+      {"compute", "compute"}, {"other", "between phases"}, {"wait", "waiting"}};
+  for (const std::string& axes : palette.axes()) {
+    entries.push_back({palette.of_axes(axes), "communication over " + axes});
+  }
+  std::erase_if(entries, [&](const LegendEntry& entry) { return !colours.contains(entry.colour); });
+  return entries;
+}
+
+}  // namespace
+
+std::string timeline_chart(const RunData& run, const Palette& palette) {
+  const Interval step = shown(run.traces);
+  if (!(step.begin < step.end)) return "<p>No step was traced.</p>\n";
+  Picture picture(palette, step);
+  const std::size_t ranks = std::min(kMostRanks, run.traces.size());
+  for (std::size_t i = 0; i < ranks; ++i) picture.add(run.traces[i]);
+  std::string html =
+      concat("<p>Step ", run.traces.front().steps.front().number, ", ", step.end - step.begin);
+  if (ranks < run.traces.size()) {
+    html += concat("; the first ", ranks, " of ", run.traces.size(), " ranks");
+  }
+  html += ".</p>\n<div class=\"scroll\">" + picture.finish() + "</div>\n";
+  return html + legend(legend_of(picture.colours(), palette));
+}
+
+}  // namespace fourfold::report

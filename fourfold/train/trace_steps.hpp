@@ -1,0 +1,23 @@
+// Which steps of a run are traced.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fourfold::train {
+
+/// From one step to another, both included; none if `first` is 0.
+struct TraceSteps {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+
+  bool contain(std::int64_t step) const { return first <= step && step <= last; }
+  bool operator==(const TraceSteps&) const = default;
+};
+
+/// "3-5", or "3" for one, of a run of `steps` steps. An empty text means one step that no longer
+/// warms up, if there is one. Throws ConfigError that names --trace-steps.
+TraceSteps parse_trace_steps(const std::string& text, std::int64_t steps);
+
+}  // namespace fourfold::train

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/tracer.hpp"
+
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include "fourfold/base/text.hpp"
+#include "fourfold/comm/clock.hpp"
+
+namespace fourfold::train {
+
+using comm::Span;
+using nlohmann::json;
+using report::RankTrace;
+using tensor::Mesh;
+
+namespace {
+
+/// Axes along which there is but one rank say nothing.
+std::string place_of(const Mesh& mesh) {
+  std::vector<std::string> parts;
+  for (const grid::Axis axis : grid::kAllAxes) {
+    if (mesh.grid().size(axis) > 1) parts.push_back(concat(axis, "=", mesh.coord()[axis]));
+  }
+  return join(parts, " ");
+}
+
+/// This rank's, with times on the clock of rank 0.
+RankTrace own_trace(const Mesh& mesh, const comm::Timeline& timeline, Seconds offset) {
+  RankTrace trace;
+  trace.rank = mesh.world().rank();
+  trace.host = mesh.world().host(trace.rank);
+  trace.place = place_of(mesh);
+  trace.steps = timeline.steps();
+  trace.spans = timeline.spans();
+  for (comm::Timeline::Step& step : trace.steps) {
+    step.begin += offset;
+    step.end += offset;
+  }
+  for (Span& span : trace.spans) {
+    span.begin += offset;
+    span.end += offset;
+    if (span.issued > Seconds()) span.issued += offset;
+    if (span.lane >= 0) trace.lanes[span.lane] = mesh.lane_name(span.lane);
+  }
+  return trace;
+}
+
+/// Bytes in words that a communicator can carry, the first of them their number.
+using Words = std::vector<std::int64_t>;
+
+Words packed(const RankTrace& trace) {
+  json steps = json::array();
+  for (const comm::Timeline::Step& step : trace.steps) {
+    steps.push_back({step.number, step.begin.value(), step.end.value()});
+  }
+  json spans = json::array();
+  for (const Span& s : trace.spans) {
+    spans.push_back({static_cast<int>(s.kind), s.name, s.axes, s.lane, s.flops.value(),
+                     s.bytes.value(), s.step, s.issued.value(), s.begin.value(), s.end.value()});
+  }
+  json lanes = json::array();
+  for (const auto& [lane, name] : trace.lanes) lanes.push_back({lane, name});
+  const std::vector<std::uint8_t> bytes =
+      json::to_cbor({trace.rank, trace.host, trace.place, lanes, steps, spans});
+  Words words(1 + (bytes.size() + sizeof(std::int64_t) - 1) / sizeof(std::int64_t));
+  words[0] = static_cast<std::int64_t>(bytes.size());
+  std::memcpy(words.data() + 1, bytes.data(), bytes.size());
+  return words;
+}
+
+RankTrace unpacked(const Words& words) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(words.data() + 1);
+  const json all = json::from_cbor(bytes, bytes + words[0]);
+  RankTrace trace;
+  trace.rank = all[0];
+  trace.host = all[1];
+  trace.place = all[2];
+  for (const json& lane : all[3]) trace.lanes[lane[0].get<int>()] = lane[1].get<std::string>();
+  for (const json& step : all[4]) {
+    trace.steps.push_back({step[0], Seconds(step[1]), Seconds(step[2])});
+  }
+  for (const json& s : all[5]) {
+    trace.spans.push_back({.kind = static_cast<Span::Kind>(s[0].get<int>()),
+                           .name = s[1],
+                           .axes = s[2],
+                           .lane = s[3],
+                           .flops = Flops(s[4]),
+                           .bytes = Bytes(s[5]),
+                           .step = s[6],
+                           .issued = Seconds(s[7]),
+                           .begin = Seconds(s[8]),
+                           .end = Seconds(s[9])});
+  }
+  return trace;
+}
+
+}  // namespace
+
+void Tracer::begin_step(std::int64_t number) {
+  if (number == steps_.first) mesh_->trace(&timeline_);
+  if (steps_.contain(number)) timeline_.begin_step(number);
+}
+
+void Tracer::end_step(std::int64_t number) {
+  if (steps_.contain(number)) timeline_.end_step();
+  // Now, since clocks drift apart in a long run.
+  if (number == steps_.last) offset_ = comm::clock_offset(mesh_->everyone());
+}
+
+std::vector<RankTrace> Tracer::collect() {
+  mesh_->trace(nullptr);
+  const RankTrace own = own_trace(*mesh_, timeline_, offset_);
+  const comm::Communicator& everyone = mesh_->everyone();
+  if (everyone.size() == 1) return {own};
+  const Words words = packed(own);
+  Words sizes(static_cast<std::size_t>(everyone.size()));
+  const Words size = {static_cast<std::int64_t>(words.size())};
+  everyone.all_gather(comm::view(size), comm::view(sizes)).wait();
+  if (everyone.rank() != 0) {
+    everyone.send(comm::view(words), 0).wait();
+    return {};
+  }
+  std::vector<RankTrace> traces = {own};
+  for (int rank = 1; rank < everyone.size(); ++rank) {
+    Words theirs(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]));
+    everyone.recv(comm::view(theirs), rank).wait();
+    traces.push_back(unpacked(theirs));
+  }
+  return traces;
+}
+
+}  // namespace fourfold::train

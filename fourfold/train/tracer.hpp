@@ -1,0 +1,40 @@
+// Traces some steps of a run on every rank, and brings the traces together.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fourfold/report/rank_trace.hpp"
+#include "fourfold/tensor/mesh.hpp"
+#include "fourfold/train/trace_steps.hpp"
+
+namespace fourfold::train {
+
+/// Every rank calls all of it in the same order; messages are sent only after the traced steps.
+class Tracer {
+ public:
+  Tracer(tensor::Mesh& mesh, TraceSteps steps) : mesh_(&mesh), steps_(steps) {}
+  ~Tracer() { mesh_->trace(nullptr); }
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+
+  /// Around the step that is timed. After the last one operations may still be under way.
+  void begin_step(std::int64_t number);
+  void end_step(std::int64_t number);
+
+  /// Whether `number` is the step after which all operations of the traced steps have ended, since
+  /// the next step needed their results.
+  bool ends_with(std::int64_t number) const { return number == steps_.last + 1; }
+
+  /// Stops tracing. The traces of all ranks, on rank 0; nothing on the others. Collective.
+  std::vector<report::RankTrace> collect();
+
+ private:
+  tensor::Mesh* mesh_;
+  TraceSteps steps_;
+  comm::Timeline timeline_;
+  Seconds offset_;  // of this rank's clock
+};
+
+}  // namespace fourfold::train
