@@ -69,7 +69,8 @@ shape() { # namespace device
   fi
 }
 
-cores=$(nproc)
+# nproc would take OMP_NUM_THREADS for the number of cores.
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 list=
 for ((k = 0; k < hosts; k++)); do
   space=$tag-n$k

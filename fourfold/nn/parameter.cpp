@@ -147,7 +147,7 @@ void Parameter::Use::end() {
 }
 
 std::shared_ptr<Parameter::Use> Parameter::use() {
-  return at::GradMode::is_enabled() ? std::make_shared<Use>(*this) : nullptr;
+  return at::GradMode::is_enabled() ? std::make_shared<Use>(shared_from_this()) : nullptr;
 }
 
 /// Where nothing is to be reduced, uses add to the gradient itself.

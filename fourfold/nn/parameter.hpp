@@ -97,7 +97,9 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   /// halves of a batch; when the last has ended, the sum is reduced and added to the gradient.
   class Use {
    public:
-    explicit Use(Parameter& parameter) : parameter_(&parameter) { ++parameter_->uses_; }
+    explicit Use(std::shared_ptr<Parameter> parameter) : parameter_(std::move(parameter)) {
+      ++parameter_->uses_;
+    }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     /// A graph that goes without a backward pass.
@@ -110,7 +112,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
     void end();
 
    private:
-    Parameter* parameter_;
+    std::shared_ptr<Parameter> parameter_;  // a graph may outlive its model
     bool open_ = true;
   };
   /// Null while no graph is made.

@@ -80,6 +80,8 @@ class GatherAhead {
   void begin_pass(const GatherPlan& plan, bool again);
   /// All uses must have come.
   void end_pass();
+  /// The pass has failed.
+  void abandon();
 
   /// Writes down the names of what is taken from now on; null stops.
   void learn(std::vector<std::string>* names) { names_ = names; }

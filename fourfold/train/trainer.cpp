@@ -112,7 +112,12 @@ double Trainer::run_passes(std::int64_t number, const ReadSample& read) {
     pass.batch.first_sample = first;
     pass.batch.step = static_cast<std::uint64_t>(number);
     mesh_->gathers().begin_pass(gathers_, first + recipe_.micro_batch < recipe_.batch);
-    loss += run_pass(pass);
+    try {
+      loss += run_pass(pass);
+    } catch (...) {
+      mesh_->gathers().abandon();
+      throw;
+    }
     mesh_->gathers().end_pass();
   }
   return loss;
