@@ -1,10 +1,12 @@
 // A training step with every overlap off, each alone, and all on, in one run: where its time goes.
-//   mpirun ... build/release/bench/overlap CONFIG GRID ROUNDS [section.key=value...]
+//   mpirun ... build/release/bench/overlap CONFIG GRID ROUNDS SETTING,... [section.key=value...]
+// A setting is "none", "all" or the name of one switch; the first is what others are compared with.
 // bench/overlap.sh runs it on one host and across two.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 #include <vector>
 
 #include "fourfold/comm/mpi/mpi.hpp"
@@ -78,12 +80,22 @@ void run_round(comm::World& world, Case& c, const train::ReadSample& read) {
   c.mesh.everyone().barrier().wait();
 }
 
-Overlap only(const Overlap& given, bool Overlap::*on) {
+/// The overlaps of a setting, with the sizes of `given`.
+Overlap named(const std::string& setting, const Overlap& given) {
+  if (setting == "all") return given;
   Overlap one = given;
-  for (const auto each : {&Overlap::input_gradients, &Overlap::weight_gradients, &Overlap::weights,
-                          &Overlap::keep_weights, &Overlap::data, &Overlap::halves}) {
-    one.*each = each == on;
-  }
+  bool known = setting == "none";
+  const auto only = [&](const char* name, bool Overlap::*on) {
+    one.*on = setting == name;
+    known |= one.*on;
+  };
+  only("input_gradients", &Overlap::input_gradients);
+  only("weight_gradients", &Overlap::weight_gradients);
+  only("weights", &Overlap::weights);
+  only("keep_weights", &Overlap::keep_weights);
+  only("data", &Overlap::data);
+  only("halves", &Overlap::halves);
+  if (!known) throw ConfigError("there is no overlap '" + setting + "'");
   return one;
 }
 
@@ -110,8 +122,8 @@ void print(const std::vector<std::unique_ptr<Case>>& cases) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) {
-    std::fprintf(stderr, "usage: overlap CONFIG GRID ROUNDS [section.key=value...]\n");
+  if (argc < 5) {
+    std::fprintf(stderr, "usage: overlap CONFIG GRID ROUNDS SETTING,... [section.key=value...]\n");
     return 2;
   }
   tensor::keep_freed_memory();
@@ -119,7 +131,7 @@ int main(int argc, char** argv) {
   config::Source source;
   source.path = argv[1];
   source.grid = argv[2];
-  source.overrides.assign(argv + 4, argv + argc);
+  source.overrides.assign(argv + 5, argv + argc);
   const config::Config config = config::read(source);
   const train::Recipe recipe = train::recipe_of(config);
   const grid::Grid grid(config.parallel.sizes, config.parallel.placement);
@@ -133,17 +145,10 @@ int main(int argc, char** argv) {
   };
 
   std::vector<std::unique_ptr<Case>> cases;
-  const auto add = [&](const char* name, const Overlap& overlap) {
-    cases.push_back(std::make_unique<Case>(world, name, recipe, overlap, grid));
-  };
-  add("none", only(recipe.overlap, nullptr));
-  add("input_gradients", only(recipe.overlap, &Overlap::input_gradients));
-  add("weight_gradients", only(recipe.overlap, &Overlap::weight_gradients));
-  add("weights", only(recipe.overlap, &Overlap::weights));
-  add("keep_weights", only(recipe.overlap, &Overlap::keep_weights));
-  add("data", only(recipe.overlap, &Overlap::data));
-  add("halves", only(recipe.overlap, &Overlap::halves));
-  add("all", recipe.overlap);
+  std::istringstream settings(argv[4]);
+  for (std::string name; std::getline(settings, name, ',');) {
+    cases.push_back(std::make_unique<Case>(world, name, recipe, named(name, recipe.overlap), grid));
+  }
   // Each round has every setting, one right after the other: a shared machine drifts, ratios do
   // not.
   const int rounds = std::atoi(argv[3]);

@@ -58,6 +58,17 @@ data = 5
 pipe = 6
 activations = "replicated"
 placement = "data,z,pipe,x,y"
+
+[overlap]
+input_gradients = false
+weight_gradients = true
+weights = false
+keep_weights = true
+data = false
+halves = false
+window_mib = 3
+keep_mib = 0
+segment_mib = 5
 )";
 
 Config everything() {
@@ -70,7 +81,8 @@ Config everything() {
                        {2, 3, 4, 5, 6},
                        true,
                        config::Activations::kReplicated,
-                       {Axis::kData, Axis::kZ, Axis::kPipe, Axis::kX, Axis::kY}}};
+                       {Axis::kData, Axis::kZ, Axis::kPipe, Axis::kX, Axis::kY}},
+          .overlap = {false, true, false, true, false, false, 3, 0, 5}};
 }
 
 class Read : public ConfigTest {};
@@ -106,6 +118,8 @@ TEST_F(Read, DefaultsAreTheDocumentedOnes) {
   EXPECT_FALSE(config.parallel.given);
   EXPECT_EQ(config.parallel.activations, config::Activations::kSharded);
   EXPECT_EQ(config.parallel.placement, grid::kDefaultPlacement);
+  EXPECT_EQ(config.overlap,
+            (config::OverlapConfig{true, true, true, true, true, true, 64, 256, 16}));
 }
 
 TEST_F(Read, MicroBatchFollowsTheBatch) {

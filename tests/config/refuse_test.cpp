@@ -98,7 +98,7 @@ TEST_F(Refuse, UnknownNames) {
   EXPECT_EQ(after("[trian]\n"), "gpt.toml:9: unknown section [trian]; did you mean [train]?");
   EXPECT_EQ(after("[x.y]\nz = 1\n"),
             "gpt.toml:9: unknown section [x]; the sections are [model], [data], [train], [optim], "
-            "[parallel]");
+            "[parallel], [overlap]");
   EXPECT_EQ(set("train.step=3"), "--set: unknown key train.step; did you mean train.steps?");
   EXPECT_EQ(set("data.validation_token=3"),
             "--set: unknown key data.validation_token; did you mean data.validation_tokens?");
