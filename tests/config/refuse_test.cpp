@@ -124,7 +124,7 @@ TEST_F(Refuse, KeysOutsideOfSections) {
             "gpt.toml:1: key steps stands outside of any section; did you mean train.steps?");
   EXPECT_EQ(refusal("hello = 3\n" + kSmall),
             "gpt.toml:1: key hello stands outside of any section; the sections are [model], "
-            "[data], [train], [optim], [parallel]");
+            "[data], [train], [optim], [parallel], [overlap]");
   EXPECT_EQ(refusal("\ntrain = 3\n" + kSmall),
             "gpt.toml:2: train = 3 must be a section: [train] with its keys below");
   EXPECT_EQ(after("[[train]]\nsteps = 3\n"),
