@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
 #include <vector>
@@ -151,7 +152,7 @@ int main(int argc, char** argv) {
   }
   // Each round has every setting, one right after the other: a shared machine drifts, ratios do
   // not.
-  const int rounds = std::atoi(argv[3]);
+  const int rounds = std::max(1, std::atoi(argv[3]));
   for (int round = 0; round < rounds; ++round) {
     for (const auto& c : cases) run_round(world, *c, read);
   }

@@ -203,6 +203,7 @@ Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const Batch& batch
                  std::int64_t tokens_of_step, bool training) const {
   nn::check_batch(*mesh_, batch, spec_.activations);
   FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
+  FOURFOLD_CHECK_EQ(batch.parts, 1, "the loss of a part of a batch");
   Pass pass(tokens_of_step);
   const int count = parts_of(batch);
   std::vector<Batch> parts;

@@ -67,13 +67,14 @@ Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& prec
 void Parameter::assign(const Tensor& values) {
   FOURFOLD_CHECK(values.sizes() == value_.sizes(), spec_.name, ": values of another shape");
   FOURFOLD_CHECK(!released_, spec_.name, ": its values are kept elsewhere");
+  arrive();
   value_.detach().copy_(values);
   if (master_.defined()) master_.copy_(values);
 }
 
 void Parameter::move_to(const Tensor& home) {
   FOURFOLD_CHECK(home.sizes() == value_.sizes() && home.scalar_type() == value_.scalar_type());
-  home.copy_(value_.detach());
+  home.copy_(value().detach());
   value_ = home.detach().set_requires_grad(true);
 }
 
@@ -126,6 +127,7 @@ tensor::Gathered Parameter::start_gather() const {
   std::vector<std::int64_t> sizes = shard.sizes().vec();
   sizes[0] *= comm.size();
   gathered.tensors = {at::empty(sizes, shard.options())};
+  gathered.sources = {shard};
   gathered.works.push_back(comm.all_gather(tensor::view(shard), tensor::view(gathered.tensors[0])));
   return gathered;
 }

@@ -44,6 +44,18 @@ struct ParameterSpec {
   grid::Layout layout() const;
 };
 
+/// New values of parameters that travel together. Whether they have arrived is decided by who has
+/// waited for them, never by the network: so every rank and every step sees the same.
+struct Arrival {
+  comm::Work work;
+  bool waited = false;
+
+  void wait() {
+    work.wait();
+    waited = true;
+  }
+};
+
 /// The rows that a use of the parameter sees have a fixed number: those of the `kept` blocks. Each
 /// of these is split over `gathered`, nested, with padding at its end; `gather` leaves it out.
 class Parameter final : public tensor::Gatherable, public std::enable_shared_from_this<Parameter> {
@@ -72,8 +84,8 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   void move_to(const Tensor& home);
   /// Somebody else keeps the values in the master type from now on.
   void release_master();
-  /// New values are on their way; `wait` returns when they are there.
-  void expect_values(std::function<void()> wait) { arrival_ = std::move(wait); }
+  /// New values are on their way.
+  void expect_values(std::shared_ptr<Arrival> arrival) { arrival_ = std::move(arrival); }
 
   /// The gradient of the shard, in the master type, with all that was on its way. Undefined before
   /// a backward pass has made one.
@@ -137,7 +149,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   std::string gather_name() const override { return spec_.name; }
   bool is_whole() const override { return weight_comm().size() == 1; }
   std::int64_t gathered_bytes() const override;
-  bool arriving() const override { return arrival_ != nullptr; }
+  bool arriving() const override { return arrival_ != nullptr && !arrival_->waited; }
   tensor::Gathered start_gather() const override;
 
   /// Elements of the shard, with padding.
@@ -161,7 +173,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
 
  private:
   void arrive() const {
-    if (arrival_) std::exchange(arrival_, nullptr)();
+    if (arriving()) arrival_->wait();
   }
   Slot sum_slot(at::ScalarType type);
   void reduce_sum();
@@ -181,7 +193,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   int uses_ = 0;  // that have not ended
   Tensor sum_;    // of the uses' gradients, of all rows, where it is to be reduced
   std::function<void()> on_complete_;
-  mutable std::function<void()> arrival_;
+  std::shared_ptr<Arrival> arrival_;
 };
 
 /// The part of a shard that is not padding.

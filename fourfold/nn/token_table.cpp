@@ -145,6 +145,7 @@ struct TokenTable::LogitsCall {
 void TokenTable::backward_products(LogitsCall& call, const Tensor& gradient) const {
   FOURFOLD_CHECK(call.hidden.defined(), spec_.name, ": a second backward pass");
   Pending collected = collect(std::exchange(call.hidden, Tensor()));
+  if (!mesh_->overlap().input_gradients) collected.settle();
   const Tensor table = parameter_->whole();
   Tensor result = at::empty({gradient.size(0), table.size(1)}, table.options());
   tensor::product(*mesh_, "logits dI", result, gradient, table);

@@ -52,6 +52,7 @@ tensor::Gathered Vectors::start_gather() const {
       } else {
         Tensor& all = gathered.tensors[i] =
             at::empty({parameters_[i]->padded_rows()}, shard.options());
+        gathered.sources.push_back(shard);
         list.push_back({tensor::view(shard), tensor::view(all)});
       }
     }

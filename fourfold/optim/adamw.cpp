@@ -98,6 +98,15 @@ void FlatGroup::begin_step(std::int64_t passes) {
   for (const nn::ParameterPtr& p : parameters_) p->forget_gradient();
   incomplete_ = passes * static_cast<std::int64_t>(parameters_.size());
   reducing_ = false;
+  // The first step, or one after a validation, treats its values as others do theirs.
+  if (!arrival_ || arrival_->waited) expect_values({});
+}
+
+void FlatGroup::expect_values(comm::Work work) {
+  if (!mesh_->overlap().data || mesh_->size(Axis::kData) == 1) return;
+  arrival_ = std::make_shared<nn::Arrival>();
+  arrival_->work = std::move(work);
+  for (const nn::ParameterPtr& p : parameters_) p->expect_values(arrival_);
 }
 
 void FlatGroup::reduce_gradients() {
@@ -127,14 +136,15 @@ void FlatGroup::update(AdamStep step) {
 }
 
 void FlatGroup::gather_values() {
-  const comm::Communicator& comm = mesh_->comm(Axis::kData, Purpose::kGradients);
+  const comm::Communicator& comm = mesh_->comm(Axis::kData, Purpose::kWeights);
   if (comm.size() == 1) return;
-  const auto priority =
-      mesh_->overlap().data ? comm::Priority::kBackground : comm::Priority::kUrgent;
-  const auto work = std::make_shared<comm::Work>(
-      comm.all_gather(tensor::view(own(values_)), tensor::view(values_), priority));
-  for (const nn::ParameterPtr& p : parameters_) {
-    p->expect_values([work] { work->wait(); });
+  const bool later = mesh_->overlap().data;
+  comm::Work work = comm.all_gather(tensor::view(own(values_)), tensor::view(values_),
+                                    later ? comm::Priority::kBackground : comm::Priority::kUrgent);
+  if (later) {
+    expect_values(std::move(work));
+  } else {
+    work.wait();
   }
 }
 
@@ -215,10 +225,10 @@ double AdamW::reduce_gradients() {
       FOURFOLD_CHECK(p->gradient().defined(), p->name(), " has no gradient");
     }
   }
-  // In the order in which the backward pass ends them.
-  for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) group->reduce_gradients();
+  // In the order in which the backward pass ends them; those that have not begun do so here.
   double squares = 0;
   for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) {
+    group->reduce_gradients();
     squares += group->sum_of_squares();
   }
   return squares;
@@ -255,10 +265,6 @@ void AdamW::update(std::int64_t step, double rate, double gradient_scale) {
   for (FlatGroup& group : groups_) {
     group.update(numbers);
     group.gather_values();
-  }
-  if (mesh_->overlap().data) return;
-  for (const FlatGroup& group : groups_) {
-    for (const nn::ParameterPtr& p : group.parameters()) static_cast<void>(p->value());
   }
 }
 

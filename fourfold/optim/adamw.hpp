@@ -44,7 +44,8 @@ class FlatGroup {
   void reduce_gradients();
 
   void update(AdamStep step);
-  /// Brings the new values together. The parameters wait for them when they are used next.
+  /// Brings the new values together. The parameters wait for them when they are used next, or with
+  /// `overlap.data` off here.
   void gather_values();
 
   const nn::Parameters& parameters() const { return parameters_; }
@@ -55,6 +56,7 @@ class FlatGroup {
 
  private:
   Tensor own(const Tensor& all) const;
+  void expect_values(comm::Work work);
   void place_values();
   void place_gradients();
 
@@ -71,6 +73,7 @@ class FlatGroup {
   std::int64_t incomplete_ = 0;  // passes of parameters that are still to come in this step
   bool reducing_ = false;
   comm::Work reduction_;
+  std::shared_ptr<nn::Arrival> arrival_;  // of the newest values
 };
 
 class AdamW {

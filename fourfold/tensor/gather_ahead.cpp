@@ -9,8 +9,8 @@ namespace fourfold::tensor {
 
 namespace {
 
-/// A use so few other units later is the other half's, or the backward pass of what was just
-/// computed.
+/// So many turns later, that is behind one other unit at most, comes the other half's use, or the
+/// backward pass of what was just computed.
 constexpr std::size_t kNear = 2;
 
 /// From one use of a unit to its next.

@@ -16,6 +16,7 @@ namespace fourfold::tensor {
 /// Tensors on their way together.
 struct Gathered {
   std::vector<Tensor> tensors;
+  std::vector<Tensor> sources;
   std::vector<comm::Work> works;  // the last: they go first, and wait before the tensors go
 
   void wait() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/tensor/mesh.hpp"
 
+#include <algorithm>
+
 #include "fourfold/base/check.hpp"
 
 namespace fourfold::tensor {
@@ -25,6 +27,7 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
       {{Axis::kY, Axis::kZ}, Purpose::kGradients},
       {{Axis::kX, Axis::kZ}, Purpose::kGradients},
       {Axis::kData, Purpose::kGradients},
+      {Axis::kData, Purpose::kWeights},
   };
   return kGroups;
 }
@@ -39,6 +42,13 @@ std::string_view name_of(Purpose purpose) {
       return "gradients";
   }
   return "";
+}
+
+/// What waits in the backlog is not yet summed over data: with that to come, no more of it waits
+/// than travels along data at once.
+std::int64_t backlog_window(const Overlap& overlap, const grid::Grid& grid) {
+  const bool follows = overlap.data && grid.size(Axis::kData) > 1;
+  return follows ? std::min(overlap.window, overlap.segment) : overlap.window;
 }
 
 const grid::Grid& checked(const grid::Grid& grid, const comm::World& world) {
@@ -57,7 +67,7 @@ Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap)
       dry_(!world.executes()),
       everyone_(world.communicator(grid.everyone(world.rank()))),
       overlap_(overlap),
-      backlog_(overlap.window),
+      backlog_(backlog_window(overlap, grid)),
       gathers_(overlap.weights, overlap.window) {
   coord_ = grid.coord_of(world.rank());
   for (const auto& [axes, purpose] : groups()) {

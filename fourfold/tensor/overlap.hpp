@@ -30,7 +30,7 @@ struct Overlap {
   /// Along data gradients and weights travel in pieces of about so many bytes.
   std::int64_t segment = std::int64_t{16} << 20;
 
-  /// Everything off: each operation is waited for where it is issued.
+  /// Everything off: each operation is waited for before the next product.
   static Overlap none() {
     Overlap off;
     off.input_gradients = off.weight_gradients = off.weights = false;

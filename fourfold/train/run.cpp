@@ -234,8 +234,11 @@ class Run {
   }
 
   void collect_traces() {
+    trainer_->settle();
+    take_counts();
     traces_ = tracer_->collect();
     tracer_.reset();
+    world_->reset_counters();  // it is no part of training
     if (!first_ || spec_.trace.empty()) return;
     write_text(spec_.trace, report::chrome_trace(traces_));
     say(concat("the trace is in ", spec_.trace));

@@ -105,13 +105,12 @@ void Tracer::begin_step(std::int64_t number) {
 
 void Tracer::end_step(std::int64_t number) {
   if (steps_.contain(number)) timeline_.end_step();
-  // Now, since clocks drift apart in a long run.
-  if (number == steps_.last) offset_ = comm::clock_offset(mesh_->everyone());
 }
 
 std::vector<RankTrace> Tracer::collect() {
   mesh_->trace(nullptr);
-  const RankTrace own = own_trace(*mesh_, timeline_, offset_);
+  const Seconds offset = comm::clock_offset(mesh_->everyone());
+  const RankTrace own = own_trace(*mesh_, timeline_, offset);
   const comm::Communicator& everyone = mesh_->everyone();
   if (everyone.size() == 1) return {own};
   const Words words = packed(own);

@@ -34,7 +34,6 @@ class Tracer {
   tensor::Mesh* mesh_;
   TraceSteps steps_;
   comm::Timeline timeline_;
-  Seconds offset_;  // of this rank's clock
 };
 
 }  // namespace fourfold::train

@@ -108,17 +108,17 @@ double Trainer::run_pass(const Pass& pass) {
 double Trainer::run_passes(std::int64_t number, const ReadSample& read) {
   double loss = 0;
   for (std::int64_t first = 0; first < recipe_.batch; first += recipe_.micro_batch) {
-    Pass pass = read_pass((number - 1) * recipe_.batch + first, read);
-    pass.batch.first_sample = first;
-    pass.batch.step = static_cast<std::uint64_t>(number);
-    mesh_->gathers().begin_pass(gathers_, first + recipe_.micro_batch < recipe_.batch);
     try {
+      Pass pass = read_pass((number - 1) * recipe_.batch + first, read);
+      pass.batch.first_sample = first;
+      pass.batch.step = static_cast<std::uint64_t>(number);
+      mesh_->gathers().begin_pass(gathers_, first + recipe_.micro_batch < recipe_.batch);
       loss += run_pass(pass);
+      mesh_->gathers().end_pass();
     } catch (...) {
       mesh_->gathers().abandon();
       throw;
     }
-    mesh_->gathers().end_pass();
   }
   return loss;
 }

@@ -135,7 +135,7 @@ TEST_P(OverlapOnGridsOf8, FollowsOneRank) {
   static const std::vector<StepResult> kTied = train_alone(recipe_of(true));
   static const std::vector<StepResult> kUntied = train_alone(recipe_of(false));
   const grid::Grid grid(GetParam());
-  // The settings of the model take turns, too, and both meet all switches on.
+  // The settings of the model take turns, too.
   int turn = 0;
   for (const Overlap& overlap : combinations()) {
     Recipe recipe = recipe_of(turn % 2 == 0);
@@ -160,6 +160,58 @@ INSTANTIATE_TEST_SUITE_P(Gpt, OverlapOnGridsOf8,
                          testing::ValuesIn(grid::factorisations(8, {Axis::kX, Axis::kY, Axis::kZ,
                                                                     Axis::kData})),
                          grid_name);
+
+Overlap everything() {
+  return combinations()[1];
+}
+
+void expect_to_follow(const grid::Grid& grid, const Recipe& recipe,
+                      const std::vector<StepResult>& alone) {
+  on_threads(grid.ranks(), [&](comm::World& world) {
+    const double worst = difference(train_on(world, grid, recipe), alone);
+    expect_on_all_ranks(world, worst <= 1e-10, concat(grid, ": ", worst));
+  });
+}
+
+TEST(Overlap, EverythingOnWithEverySettingOfTheModel) {
+  for (const bool tied : {false, true}) {
+    const std::vector<StepResult> alone = train_alone(recipe_of(tied));
+    for (const bool checkpoint : {false, true}) {
+      for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
+        Recipe recipe = recipe_of(tied);
+        recipe.overlap = everything();
+        recipe.model.checkpoint = checkpoint;
+        recipe.model.activations = activations;
+        for (const grid::Sizes& sizes :
+             {grid::Sizes{.x = 2, .y = 2, .z = 2}, grid::Sizes{.y = 2, .z = 2, .data = 2}}) {
+          expect_to_follow(grid::Grid(sizes), recipe, alone);
+        }
+      }
+    }
+  }
+}
+
+/// Three samples a rank: one half has one more.
+TEST(Overlap, HalvesOfAnOddNumberOfSamples) {
+  Recipe recipe = recipe_of();
+  recipe.batch = 12;
+  recipe.micro_batch = 6;
+  const std::vector<StepResult> alone = train_alone(recipe);
+  recipe.overlap = everything();
+  for (const grid::Sizes& sizes : {grid::Sizes{.x = 2, .z = 2}, grid::Sizes{.y = 2, .data = 2}}) {
+    expect_to_follow(grid::Grid(sizes), recipe, alone);
+  }
+}
+
+TEST(Overlap, HalvesWithAttentionSplitBySamples) {
+  Recipe recipe = recipe_of();
+  recipe.model.heads = 2;  // not a multiple of x times y
+  const std::vector<StepResult> alone = train_alone(recipe);
+  recipe.overlap = everything();
+  for (const grid::Sizes& sizes : {grid::Sizes{.x = 2, .y = 2}, grid::Sizes{.x = 4}}) {
+    expect_to_follow(grid::Grid(sizes), recipe, alone);
+  }
+}
 
 /// The order of all sums is the same unless the batch goes in halves.
 TEST(Overlap, IsBitEqualWithoutHalves) {
