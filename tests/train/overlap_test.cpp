@@ -3,17 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/tensor/overlap.hpp"
 
-#include <cmath>
+#include <array>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "fourfold/comm/self/self.hpp"
 #include "fourfold/comm/world.hpp"
-#include "fourfold/train/dry_run.hpp"
 #include "fourfold/train/trainer.hpp"
 
 #include "tests/support/ranks.hpp"
+#include "tests/train/small_training.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -78,55 +77,8 @@ std::vector<Overlap> combinations() {
   return all;
 }
 
-/// Two passes a step; two blocks; sizes that do not divide.
 Recipe recipe_of(bool tied = true) {
-  Recipe recipe;
-  recipe.model.vocabulary = 37;
-  recipe.model.width = 24;
-  recipe.model.heads = 8;
-  recipe.model.layers = 2;
-  recipe.model.context = 8;
-  recipe.model.dropout = 0.1;
-  recipe.model.tied = tied;
-  recipe.model.precision = nn::Precision::float64();
-  recipe.batch = 16;
-  recipe.micro_batch = 8;
-  recipe.rates = {.largest = 1e-2, .smallest = 1e-3, .warmup = 2, .steps = kSteps};
-  recipe.clip = 1.0;
-  return recipe;
-}
-
-void read_sample(std::int64_t sample, std::int64_t* tokens, std::int64_t* targets) {
-  std::int64_t token = (sample * 7 + 3) % 37;
-  for (std::int64_t i = 0; i < 8; ++i) {
-    tokens[i] = token;
-    token = (token * 5 + (sample * i) % 3) % 37;
-    targets[i] = token;
-  }
-}
-
-std::vector<StepResult> train_on(comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
-  const tensor::Mesh mesh(world, grid, recipe.overlap);
-  train::Trainer trainer(mesh, recipe);
-  std::vector<StepResult> results;
-  for (std::int64_t i = 1; i <= kSteps; ++i) results.push_back(trainer.step(i, read_sample));
-  return results;
-}
-
-std::vector<StepResult> train_alone(const Recipe& recipe) {
-  comm::World world = comm::self::open();
-  return train_on(world, grid::Grid(), recipe);
-}
-
-double difference(const std::vector<StepResult>& a, const std::vector<StepResult>& b) {
-  double worst = a.size() == b.size() ? 0 : INFINITY;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (const double ratio : {a[i].loss / b[i].loss, a[i].grad_norm / b[i].grad_norm}) {
-      if (!std::isfinite(ratio)) return INFINITY;
-      worst = std::max(worst, std::abs(ratio - 1));
-    }
-  }
-  return worst;
+  return small_recipe(tied, kSteps);
 }
 
 class OverlapOnGridsOf8 : public testing::TestWithParam<grid::Sizes> {};
