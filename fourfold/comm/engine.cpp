@@ -22,6 +22,7 @@ constexpr Seconds kLinger{0.02};
 /// Its rest between two looks until then.
 constexpr std::chrono::nanoseconds kShortestRest = 20us;
 constexpr std::chrono::nanoseconds kLongestRest = 4ms;
+constexpr std::uint64_t kManyMessages = 8;
 /// A waiting thread lets others have the lock, and looks for their questions, once in so many
 /// polls.
 constexpr int kRoundsPerBreath = 16;
@@ -296,8 +297,10 @@ void Engine::run_progress() {
       const std::uint64_t before = transport_->completions();
       if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) poll(true);
       // Looking costs the compute thread some microseconds, so look about as often as messages end.
-      const bool moved = transport_->completions() != before;
-      rest = std::clamp(moved ? rest / 2 : rest * 2, kShortestRest, kLongestRest);
+      const std::uint64_t found = transport_->completions() - before;
+      if (found == 0) rest *= 2;
+      if (found > kManyMessages) rest /= 2;
+      rest = std::clamp(rest, kShortestRest, kLongestRest);
       std::this_thread::sleep_for(rest);
       last_work = now();
     } else if (now() - last_work < kLinger) {
