@@ -51,13 +51,22 @@ struct Case {
   double median(double Round::*what) const {
     std::vector<double> values;
     for (const Round& round : rounds) values.push_back(round.*what);
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
+    return sorted(values)[values.size() / 2];
   }
-  double least(double Round::*what) const {
-    double value = rounds[0].*what;
-    for (const Round& round : rounds) value = std::min(value, round.*what);
-    return value;
+
+  /// By how many percent each round took longer than the same round of `other`, in order.
+  std::vector<double> changes(double Round::*what, const Case& other) const {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < rounds.size(); ++i) {
+      const double before = other.rounds[i].*what;
+      values.push_back(before > 0 ? 100 * (rounds[i].*what / before - 1) : 0);
+    }
+    return sorted(values);
+  }
+
+  static std::vector<double> sorted(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values;
   }
 };
 
@@ -102,21 +111,19 @@ Overlap named(const std::string& setting, const Overlap& given) {
 
 void print(const std::vector<std::unique_ptr<Case>>& cases) {
   std::printf(
-      "| overlaps | step s | compute s | communication s | exposed s | sent MB | step | "
-      "exposed | best step |\n|---|---|---|---|---|---|---|---|---|\n");
+      "| overlaps | step s | compute s | communication s | exposed s | sent MB | step | its rounds "
+      "| exposed |\n|---|---|---|---|---|---|---|---|---|\n");
   using Round = Case::Round;
-  const Case& none = *cases.front();
   for (const auto& c : cases) {
     const double step = c->median(&Round::seconds);
     const double exposed = c->median(&Round::exposed);
-    const auto change = [](double now, double before) {
-      return before > 0 ? 100 * (now / before - 1) : 0;
-    };
-    std::printf("| %s | %.3f | %.3f | %.3f | %.3f | %.0f | %+.1f%% | %+.0f%% | %+.1f%% |\n",
-                c->name.c_str(), step, step - exposed, c->median(&Round::communication), exposed,
-                c->median(&Round::sent) / 1e6, change(step, none.median(&Round::seconds)),
-                change(exposed, none.median(&Round::exposed)),
-                change(c->least(&Round::seconds), none.least(&Round::seconds)));
+    const std::vector<double> steps = c->changes(&Round::seconds, *cases.front());
+    const std::vector<double> waits = c->changes(&Round::exposed, *cases.front());
+    std::printf(
+        "| %s | %.3f | %.3f | %.3f | %.3f | %.0f | %+.1f%% | %+.1f to %+.1f%% | %+.0f%% |\n",
+        c->name.c_str(), step, step - exposed, c->median(&Round::communication), exposed,
+        c->median(&Round::sent) / 1e6, steps[steps.size() / 2], steps.front(), steps.back(),
+        waits[waits.size() / 2]);
   }
 }
 
@@ -150,11 +157,13 @@ int main(int argc, char** argv) {
   for (std::string name; std::getline(settings, name, ',');) {
     cases.push_back(std::make_unique<Case>(world, name, recipe, named(name, recipe.overlap), grid));
   }
-  // Each round has every setting, one right after the other: a shared machine drifts, ratios do
-  // not.
+  // Each round has every setting, one right after the other, there and back again: a shared machine
+  // drifts, ratios inside a round do not.
   const int rounds = std::max(1, std::atoi(argv[3]));
   for (int round = 0; round < rounds; ++round) {
-    for (const auto& c : cases) run_round(world, *c, read);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      run_round(world, *cases[round % 2 == 0 ? i : cases.size() - 1 - i], read);
+    }
   }
   if (world.rank() == 0) print(cases);
   world.leave();

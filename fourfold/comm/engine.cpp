@@ -110,10 +110,10 @@ IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective, Buf
     const std::lock_guard lock(mutex_);
     throw_if_failed();
     if (timeline_ != nullptr) issued->submitted = now();
-    issued->operation = make_operation(
-        collective, issued->buffers,
-        Port(*transport_, lane.group, lane.reach, tag_of(lane, collective), issued->sent),
-        scratch_);
+    issued->operation = make_operation(collective, issued->buffers,
+                                       Port(*transport_, lane.group, lane.reach,
+                                            tag_of(lane, collective), issued->sent, issued->held),
+                                       scratch_);
     const bool pair = is_pair(collective);
     Queue& queue = pair ? lane.pairs[{collective.root, collective.op == schedule::Op::kSend}]
                         : lane.collectives;
@@ -142,6 +142,22 @@ void Engine::advance(Queue& queue) {
   }
 }
 
+// What compute stands still for has the link almost for itself. Almost: another rank may need what
+// is held back here before it issues what is waited for.
+void Engine::hold_back() {
+  const auto any_wait = [&](const auto& of) { return std::ranges::any_of(waits_, of); };
+  const bool needed = active_.size() > 1 && any_wait([](const IssuedPtr& wait) {
+                        return wait->lane->reach == schedule::Reach::kNetwork;
+                      });
+  if (!needed && !holding_) return;
+  holding_ = needed;
+  for (const Queue* queue : active_) {
+    Issued& first = *queue->front();
+    const bool awaited = any_wait([&](const IssuedPtr& wait) { return wait->lane == first.lane; });
+    first.held = needed && first.lane->reach == schedule::Reach::kNetwork && !awaited;
+  }
+}
+
 void Engine::finish(Issued& issued) {
   issued.operation.reset();
   issued.buffers.clear();
@@ -162,6 +178,7 @@ bool Engine::poll(bool look_for_questions) {
   attempt([&] {
     if (look_for_questions) answer_control();
     transport_->poll();
+    hold_back();
     for (Queue* queue : active_) advance(*queue);
   });
   std::erase_if(active_, [](const Queue* queue) { return queue->empty(); });

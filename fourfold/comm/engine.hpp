@@ -27,6 +27,8 @@ struct Options {
   Seconds deadline{600};
   /// How long the other ranks have to say where they are before they count as silent.
   Seconds answer_time{3};
+  /// Ranks as threads: how many count as one host; 0 for all.
+  int threads_per_host = 0;
 };
 
 struct Lane;
@@ -41,6 +43,7 @@ struct Issued {
   OperationPtr operation;
   Buffers buffers;  ///< held for the memory that they own
   schedule::Traffic sent;
+  bool held = false;  ///< while compute stands still for another operation of the network
   Seconds submitted;  ///< while a timeline is kept
   Seconds started;
   Seconds ended;
@@ -113,6 +116,7 @@ class Engine {
   bool poll(bool look_for_questions);
   void drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
   void advance(Queue& queue);
+  void hold_back();
   void finish(Issued& issued);
   void fail_locked(const std::string& reason);
   void throw_if_failed(const Issued* issued = nullptr) const;
@@ -132,6 +136,7 @@ class Engine {
   std::vector<Queue*> active_;  // that are not empty
   std::optional<std::string> failure_;
   std::vector<IssuedPtr> waits_;  // what compute stands still for
+  bool holding_ = false;          // some operations are held back
   Timeline* timeline_ = nullptr;
   int accuser_ = -1;  // the rank that has asked the others where they are
   Seconds accused_at_;

@@ -82,7 +82,9 @@ class Bf16ReduceScatter final : public Operation {
 
   bool post_sends() {
     bool moved = false;
-    for (; sent_ < messages_ && !sends_.full(); ++sent_, moved = true) {
+    const std::int64_t received = posted_ - receives_.size();
+    const std::int64_t limit = std::min(messages_, received + cut_.lead(port_));
+    for (; sent_ < limit && !sends_.full(); ++sent_, moved = true) {
       const int peer = port_.neighbour(distance_of(sent_));
       const Chunk elements = segment_of(sent_, peer);
       if (elements.size() == 0) continue;

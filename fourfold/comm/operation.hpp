@@ -22,15 +22,23 @@ namespace fourfold::comm {
 /// An operation's way to its peers: by index in the group, on one tag, with what it sends counted.
 class Port {
  public:
+  /// `held` is read whenever the operation is about to send.
   Port(Transport& transport, const grid::Group& group, schedule::Reach reach, int tag,
-       schedule::Traffic& sent)
-      : transport_(&transport), group_(&group), reach_(reach), tag_(tag), sent_(&sent) {}
+       schedule::Traffic& sent, const bool& held)
+      : transport_(&transport),
+        group_(&group),
+        reach_(reach),
+        tag_(tag),
+        sent_(&sent),
+        held_(&held) {}
 
   int size() const { return group_->size(); }
   int index() const { return group_->index; }
   schedule::Reach reach() const { return reach_; }
   /// The index of the member `distance` after this one, around the ring.
   int neighbour(int distance) const { return ((index() + distance) % size() + size()) % size(); }
+  /// Others need the link more: at most one message on the way.
+  bool held() const { return *held_; }
   int world_rank(int index) const { return group_->members[static_cast<std::size_t>(index)]; }
 
   Request send(const void* data, std::int64_t bytes, int peer) const {
@@ -51,6 +59,7 @@ class Port {
   schedule::Reach reach_;
   int tag_;
   schedule::Traffic* sent_;
+  const bool* held_;
 };
 
 class Operation {
@@ -90,6 +99,7 @@ class Window {
 
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == capacity_; }
+  int size() const { return size_; }
   T& front() { return *at(first_); }
   const T& front() const { return *at(first_); }
   void push(const T& item) { std::construct_at(at((first_ + size_++) % kLargest), item); }
@@ -135,6 +145,12 @@ struct Cut {
   std::int64_t segments(std::int64_t count) const { return (count + elements - 1) / elements; }
   /// Segment `index` of `chunk`; empty beyond its end.
   schedule::Chunk segment(const schedule::Chunk& chunk, std::int64_t index) const;
+
+  /// How many messages a member may have sent more than it has received, in an operation in which
+  /// all send and receive alike: the one that is furthest behind never has to wait. A library may
+  /// take a message before the receiver asks for it, and keep it somewhere; this keeps what lies in
+  /// the way of others small.
+  std::int64_t lead(const Port& port) const { return port.held() ? 1 : window; }
 };
 
 /// Operations one after the other, as one.

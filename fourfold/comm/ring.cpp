@@ -24,11 +24,6 @@ using schedule::Chunk;
 /// is there, and rounds follow each other without a gap. Scratch memory is two windows of segments
 /// whatever the size of the tensor: one for segments that wait to be sent on, one for those that
 /// arrive (with fewer than one window and one segment the ring would lock).
-///
-/// A library may take a message from its sender before the receiver asks for it, and keep it
-/// somewhere. So a rank sends at most two windows more than it has received: all ranks of a ring
-/// send and receive alike, the one that is furthest behind never has to wait, and what lies on the
-/// way of more urgent operations stays small.
 class Ring : public Operation {
  public:
   Ring(const schedule::Collective& collective, const Port& port, bool reduces, bool gathers)
@@ -134,7 +129,7 @@ class Ring : public Operation {
 
   bool post_sends() {
     bool moved = false;
-    while (sent_ < messages_ && !sends_.full() && sent_ - received_ < 2 * cut_.window) {
+    while (sent_ < messages_ && !sends_.full() && sent_ - received_ < cut_.lead(port_)) {
       const Message message = message_at(sent_, 0);
       // What is sent on arrived one step before, which is `width` messages earlier in the stream.
       if (message.step > 0 && sent_ - message.width >= received_) break;

@@ -19,7 +19,7 @@ std::string_view to_string(Algorithm algorithm) {
 
 Segments segments_of(Priority priority, Reach reach) {
   const bool urgent = priority == Priority::kUrgent;
-  if (reach == Reach::kNetwork) return {60_KiB, urgent ? 12 : 6};
+  if (reach == Reach::kNetwork) return {60_KiB, urgent ? 8 : 6};
   return urgent ? Segments{4_MiB, 2} : Segments{256_KiB, 1};
 }
 

@@ -39,7 +39,7 @@ struct Segments {
   bool operator==(const Segments&) const = default;
 };
 Segments segments_of(Priority priority, Reach reach = Reach::kHost);
-inline constexpr int kLargestWindow = 12;
+inline constexpr int kLargestWindow = 8;
 
 /// An all_reduce of at most this many bytes on the wire a rank goes direct: one step instead of
 /// 2(p-1), which is worth more than the bytes it adds (none at two ranks).

@@ -34,6 +34,17 @@ TEST_P(ThreadContract, Pairs) {
   on_threads(GetParam(), check_pairs);
 }
 
+// Between hosts operations are cut into shorter messages, with more of them on their way.
+TEST(ThreadContractHosts, EveryOperation) {
+  for (const int ranks : {2, 3, 5}) {
+    on_threads(ranks, [](comm::World& world) { check_operations(world, world.size(), kSizes); },
+               {.threads_per_host = 1});
+  }
+}
+TEST(ThreadContractHosts, OrderOfSums) {
+  on_threads(5, check_order_of_sums, {.threads_per_host = 2});
+}
+
 TEST(ThreadContractGroups, UnevenGroupsAtOnce) {
   on_threads(8, [](comm::World& world) {
     for (int size : {3, 5})

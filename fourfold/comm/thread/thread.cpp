@@ -15,11 +15,14 @@ namespace {
 
 class ThreadTransport final : public Transport {
  public:
-  ThreadTransport(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+  ThreadTransport(std::shared_ptr<Hub> hub, int rank, int per_host)
+      : hub_(std::move(hub)), rank_(rank), per_host_(per_host > 0 ? per_host : hub_->size()) {}
 
   int rank() const override { return rank_; }
   int size() const override { return hub_->size(); }
-  std::string host(int) const override { return "this process"; }
+  std::string host(int rank) const override {
+    return per_host_ == size() ? "this process" : concat("host ", rank / per_host_);
+  }
   int max_tag() const override { return std::numeric_limits<int>::max(); }
 
   Request send(std::span<const std::byte> data, int peer, int tag) override {
@@ -83,6 +86,7 @@ class ThreadTransport final : public Transport {
 
   std::shared_ptr<Hub> hub_;
   int rank_;
+  int per_host_;
   std::deque<Message> messages_;
   std::vector<Message*> free_;
 };
@@ -90,7 +94,7 @@ class ThreadTransport final : public Transport {
 void run_rank(const std::shared_ptr<Hub>& hub, int rank, const std::function<void(World&)>& body,
               const Options& options) {
   set_this_rank(rank);
-  World world(std::make_unique<ThreadTransport>(hub, rank), options);
+  World world(std::make_unique<ThreadTransport>(hub, rank, options.threads_per_host), options);
   try {
     body(world);
     world.leave();
