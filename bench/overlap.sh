@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 rounds=${1:-3}
 shift || true
 cases=("$@")
-[ ${#cases[@]} -gt 0 ] || cases=(z=2:300 data=2:200 x=2:600 y=2:600 x=2:host y=2:host z=2:host data=2:host)
+[ ${#cases[@]} -gt 0 ] || cases=(z=2:300 data=2:200 x=2:600 y=2:300 x=2:host y=2:host z=2:host data=2:host)
 program=build/release/bench/overlap
 [ -x $program ] || { echo "build it first: cmake --build --preset release --target overlap" >&2; exit 2; }
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

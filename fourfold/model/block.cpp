@@ -114,12 +114,17 @@ Tensor Block::drop(const Tensor& hidden, const Batch& batch, const char* where,
                      {nn::hidden_rows(*mesh_, batch, spec_.activations), {first, first + columns}});
 }
 
+nn::Turn Block::between_products() const {
+  return nn::Turn{mesh_->size(Axis::kX) == 1};
+}
+
 nn::Flow<Tensor> Block::attend(Tensor hidden, const std::vector<Tensor>& v, const Batch& batch,
                                bool training) const {
   const Tensor normal = co_await norm1_.flow(hidden, v[0], v[1]);
   Tensor qkv = co_await qkv_.flow(normal, v[2]);
   const Tensor mixed = nn::causal_attention(*mesh_, qkv, attention_shape(batch, training));
   qkv = Tensor();
+  co_await between_products();
   const Tensor out = co_await projection_.flow(mixed, v[3]);
   co_return drop(out, batch, ".attn.drop", training);
 }
@@ -129,6 +134,7 @@ nn::Flow<Tensor> Block::expand(Tensor hidden, const std::vector<Tensor>& v, cons
   const Tensor normal = co_await norm2_.flow(hidden, v[4], v[5]);
   Tensor wide = co_await up_.flow(normal, v[6]);
   wide = nn::gelu(*mesh_, wide);
+  co_await between_products();
   const Tensor out = co_await down_.flow(wide, v[7]);
   co_return drop(out, batch, ".mlp.drop", training);
 }

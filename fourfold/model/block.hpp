@@ -40,6 +40,9 @@ class Block {
                           bool training) const;
   nn::Flow<Tensor> expand(Tensor hidden, const std::vector<Tensor>& vectors, const nn::Batch& batch,
                           bool training) const;
+  /// Where x has one rank, nothing is communicated between the two products of a pair: the halves
+  /// give way there, so that each computes at both communications of the other.
+  nn::Turn between_products() const;
   nn::AttentionShape attention_shape(const nn::Batch& batch, bool training) const;
   Tensor drop(const Tensor& hidden, const nn::Batch& batch, const char* where, bool training) const;
 

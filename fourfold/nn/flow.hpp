@@ -97,12 +97,15 @@ struct Turn {
   void await_resume() const noexcept {}
 };
 
-/// Runs flows in turns, the first one first, and returns their results.
+/// Runs flows in turns, the first one first, each a turn behind the one before, and returns their
+/// results. Two communications often follow each other with little compute between them: behind by
+/// a turn, one half computes at both of them.
 template <class T>
 std::vector<T> interleave(std::vector<Flow<T>> flows) {
   std::vector<T> results(flows.size());
-  for (std::size_t left = flows.size(); left > 0;) {
-    for (std::size_t i = 0; i < flows.size(); ++i) {
+  std::size_t left = flows.size();
+  for (std::size_t turn = 0; left > 0; ++turn) {
+    for (std::size_t i = 0; i < flows.size() && i <= turn; ++i) {
       if (flows[i].done()) continue;
       flows[i].resume();
       if (!flows[i].done()) continue;

@@ -69,6 +69,10 @@ Parameters Linear::parameters() const {
 
 // --- communication
 
+bool Linear::gathers_input() const {
+  return spec_.input != Spread::kCopies && mesh_->size(produce_) > 1;
+}
+
 Pending Linear::gather_input(const Tensor& input) const {
   if (spec_.input == Spread::kCopies) return Pending(input);
   return tensor::all_gather(mesh_->comm(produce_), input);
@@ -153,7 +157,13 @@ void Linear::weight_gradient(const Tensor& gradient, const Tensor& input,
 // --- forward and backward
 
 /// One call of the layer: what its nodes share, and what is on its way between them.
-struct Linear::Call {
+struct Linear::Call final : tensor::GatherAgain::Input {
+  explicit Call(const Linear& layer) : linear(&layer) {}
+  void start() override {
+    if (input.defined()) gathered_input = linear->gather_input(std::exchange(input, Tensor()));
+  }
+
+  const Linear* linear;
   std::shared_ptr<Parameter::Use> use;  ///< null while no graph is made
   Tensor bias;
   Tensor input;  ///< kept for the backward pass
@@ -161,6 +171,7 @@ struct Linear::Call {
   Pending output;
   Pending gathered_gradient;
   Pending input_gradient;
+  bool reached = false;  ///< by the backward pass
 };
 
 void Linear::backward_products(Call& call) const {
@@ -185,7 +196,7 @@ void Linear::backward_products(Call& call) const {
 Flow<Tensor> Linear::flow(Tensor input, Tensor bias) const {
   FOURFOLD_CHECK_EQ(input.dim(), 2, spec_.name, ": the input is a matrix");
   FOURFOLD_CHECK_EQ(bias.defined(), bias_ != nullptr, spec_.name);
-  const auto call = std::make_shared<Call>();
+  const auto call = std::make_shared<Call>(*this);
   const at::TensorOptions options = input.options();
   call->use = weight_->use();
   call->bias = bias.defined() ? bias.detach() : Tensor();
@@ -206,6 +217,7 @@ Flow<Tensor> Linear::flow(Tensor input, Tensor bias) const {
       passed,
       [&](const variable_list&) -> variable_list {
         const Tensor rows = call->gathered_input.wait();
+        if (call->use && gathers_input()) mesh_->inputs().passed(call);
         call->output = reduce_output(multiply(rows, weight_->whole(), call->bias));
         return {token(options)};
       },
@@ -226,9 +238,13 @@ Flow<Tensor> Linear::flow(Tensor input, Tensor bias) const {
       },
       [this, call, options](const variable_list& gradients) -> variable_list {
         const Tensor gradient = gradients[0].contiguous();
-        FOURFOLD_CHECK(call->input.defined(), spec_.name, ": a second backward pass");
+        FOURFOLD_CHECK(!std::exchange(call->reached, true), spec_.name, ": a second backward pass");
         call->gathered_gradient = gather_output_gradient(gradient);
-        call->gathered_input = gather_input(std::exchange(call->input, Tensor()));
+        if (gathers_input()) {
+          mesh_->inputs().reached(*call);
+        } else {
+          call->start();
+        }
         if (!bias_) return {token(options)};
         const Tensor sums = tensor::column_sums(gradient);
         mesh_->compute("bias dB", static_cast<double>(gradient.numel()),

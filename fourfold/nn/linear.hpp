@@ -55,6 +55,8 @@ class Linear {
  private:
   struct Call;
 
+  /// Whether that means to communicate.
+  bool gathers_input() const;
   tensor::Pending gather_input(const Tensor& input) const;
   tensor::Pending gather_output_gradient(const Tensor& gradient) const;
   tensor::Pending reduce_output(const Tensor& partial) const;

@@ -9,9 +9,11 @@ namespace fourfold::tensor {
 
 namespace {
 
-/// So many turns later, that is behind one other unit at most, comes the other half's use, or the
-/// backward pass of what was just computed.
-constexpr std::size_t kNear = 2;
+/// So many turns later, that is behind two other units at most, comes the backward pass of what was
+/// just computed.
+constexpr std::size_t kNear = 3;
+/// And so many the other half's use, whose turns lie between those of this one.
+constexpr std::size_t kNearOfHalves = 4;
 
 /// From one use of a unit to its next.
 struct Stay {
@@ -22,18 +24,21 @@ struct Stay {
 
 }  // namespace
 
-GatherPlan::GatherPlan(GatherOrder order, std::int64_t keep)
+GatherPlan::GatherPlan(GatherOrder order, std::int64_t keep, bool halves)
     : order_(std::move(order)), origins_(order_.size()), stays_(order_.size(), false) {
   std::vector<Stay> stays;
-  std::map<const Gatherable*, std::size_t> last;
+  std::map<const Gatherable*, std::vector<std::size_t>> uses;
   std::vector<std::size_t> turns(order_.size(), 0);  // uses of one unit in a row are one turn
   for (std::size_t use = 0; use < order_.size(); ++use) {
     origins_[use] = use;
     if (use > 0) turns[use] = turns[use - 1] + (order_[use] == order_[use - 1] ? 0 : 1);
-    if (const auto before = last.find(order_[use]); before != last.end()) {
-      stays.push_back({before->second, use, turns[use] - turns[before->second] <= kNear});
+    std::vector<std::size_t>& before = uses[order_[use]];
+    if (!before.empty()) {
+      const bool second_half = halves && before.size() % 2 == 1;
+      const std::size_t near = second_half ? kNearOfHalves : kNear;
+      stays.push_back({before.back(), use, turns[use] - turns[before.back()] <= near});
     }
-    last[order_[use]] = use;
+    before.push_back(use);
   }
   std::stable_sort(stays.begin(), stays.end(),
                    [](const Stay& a, const Stay& b) { return a.end - a.begin < b.end - b.begin; });

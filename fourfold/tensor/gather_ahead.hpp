@@ -49,10 +49,10 @@ using GatherOrder = std::vector<const Gatherable*>;
 class GatherPlan {
  public:
   GatherPlan() = default;
-  /// A use that is followed by another of the same within a few uses leaves it there: the other
-  /// half of the batch is about to use it, or its backward pass follows. Those whose next use is
+  /// A use that is followed by another of the same within a few uses leaves it there: its backward
+  /// pass follows, or the other one of two `halves` is about to use it. Those whose next use is
   /// further away leave it there as far as `keep` bytes at a time allow, the shortest stays first.
-  GatherPlan(GatherOrder order, std::int64_t keep);
+  GatherPlan(GatherOrder order, std::int64_t keep, bool halves = false);
 
   std::size_t size() const { return order_.size(); }
   const Gatherable& unit(std::size_t use) const { return *order_[use]; }

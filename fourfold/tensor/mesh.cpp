@@ -68,7 +68,8 @@ Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap)
       everyone_(world.communicator(grid.everyone(world.rank()))),
       overlap_(overlap),
       backlog_(backlog_window(overlap, grid)),
-      gathers_(overlap.weights, overlap.window) {
+      gathers_(overlap.weights, overlap.window),
+      inputs_(overlap.halves) {
   coord_ = grid.coord_of(world.rank());
   for (const auto& [axes, purpose] : groups()) {
     entries_.push_back({axes, purpose, world.communicator(grid.group(axes, world.rank()))});

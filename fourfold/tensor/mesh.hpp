@@ -12,6 +12,7 @@
 #include "fourfold/grid/grid.hpp"
 #include "fourfold/schedule/schedule.hpp"
 #include "fourfold/tensor/backlog.hpp"
+#include "fourfold/tensor/gather_again.hpp"
 #include "fourfold/tensor/gather_ahead.hpp"
 #include "fourfold/tensor/overlap.hpp"
 
@@ -52,6 +53,8 @@ class Mesh {
   }
   /// Weights that are brought together.
   GatherAhead& gathers() const { return gathers_; }
+  /// Inputs of layers that the backward pass brings together again.
+  GatherAgain& inputs() const { return inputs_; }
 
   /// Whether nothing is computed: tensors have no memory.
   bool dry() const { return dry_; }
@@ -87,6 +90,7 @@ class Mesh {
   // What is under way is the rank's, not the layers', who see a mesh that does not change.
   mutable Backlog backlog_;
   mutable GatherAhead gathers_;
+  mutable GatherAgain inputs_;
   comm::Timeline* timeline_ = nullptr;
 };
 

@@ -19,7 +19,8 @@ struct Overlap {
   /// Along data, gradients are summed behind the backward pass and new weights brought together
   /// behind the next forward pass.
   bool data = true;
-  /// A rank's samples go in two halves, and each hides the other's communication.
+  /// A rank's samples go in two halves, and each hides the other's communication; inputs that the
+  /// backward pass brings together again start one layer ahead.
   bool halves = true;
 
   /// Bytes of weights ahead of their use at most, and of gradients under way; one of each is always

@@ -75,8 +75,9 @@ Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
     : mesh_(&mesh),
       recipe_(checked(recipe)),
       model_(mesh, recipe.model, recipe.micro_batch),
-      gathers_(gather_order(model_, mesh, recipe),
-               mesh.overlap().keep_weights ? mesh.overlap().keep : 0),
+      gathers_(
+          gather_order(model_, mesh, recipe), mesh.overlap().keep_weights ? mesh.overlap().keep : 0,
+          model_.parts_of({.samples = recipe.micro_batch, .context = recipe.model.context}) > 1),
       optimizer_(mesh, filled(model_, fill), recipe.optimizer) {}
 
 Trainer::Pass Trainer::read_pass(std::int64_t first_sample, const ReadSample& read) const {

@@ -105,6 +105,21 @@ TEST_F(GatherAheadTest, UsesInARowShareIt) {
   EXPECT_EQ(run(ahead, "abcba", 0), "aAbBcCBaA");       // a behind three
 }
 
+/// The second half of the batch is a turn behind: what it uses is still there.
+TEST_F(GatherAheadTest, HalvesShareIt) {
+  GatherAhead ahead(false, 100);
+  const auto run_halves = [&](const std::string& names) {
+    log_.clear();
+    const GatherPlan plan(order(names), 0, true);
+    ahead.begin_pass(plan, false);
+    take_all(ahead, names);
+    ahead.end_pass();
+    return log_;
+  };
+  EXPECT_EQ(run_halves("abcadbcede"), "aAbBcCAdDBCeEDE");  // each behind up to three
+  EXPECT_EQ(run_halves("aabcdaa"), "aAAbBcCdDaAA");        // two passes of both halves
+}
+
 TEST_F(GatherAheadTest, KeepsTheShortestStaysThatFit) {
   GatherAhead ahead(false, 100);
   const std::string there_and_back = "abcdeedcba";
@@ -136,14 +151,14 @@ TEST_F(GatherAheadTest, StartsTheNextPassAtTheEndOfOne) {
 /// its own.
 TEST_F(GatherAheadTest, PassesDoNotMixUpTheirUnits) {
   GatherAhead ahead(true, 1000);
-  const GatherPlan plan(order("abca"), 0);
+  const GatherPlan plan(order("abcda"), 0);
   ahead.begin_pass(plan, true);
-  take_all(ahead, "abca");
+  take_all(ahead, "abcda");
   ahead.end_pass();
   ahead.begin_pass(plan, false);
-  take_all(ahead, "abca");
+  take_all(ahead, "abcda");
   ahead.end_pass();
-  EXPECT_EQ(log_, "abcaabcaABCAABCA");
+  EXPECT_EQ(log_, "abcdaabcdaABCDAABCDA");
 }
 
 TEST_F(GatherAheadTest, WholeUnitsAreNoPartOfThePlan) {

@@ -53,7 +53,7 @@ class Forms {
     for (std::int64_t i = 0; i < spec_.layers; ++i) {
       block_vectors();
       for (int pass = 0; pass < (spec_.checkpoint ? 2 : 1); ++pass) block_forward(pass == 0);
-      block_backward();
+      block_backward(i == spec_.layers - 1);
     }
     norm_forward();
     norm_backward();
@@ -147,13 +147,14 @@ class Forms {
       if (first || !keeps_) gather(Axis::kZ, weight_bytes(layer));
     }
   }
-  void block_backward() {
+  void block_backward(bool last) {
     norm_backward();
     norm_backward();
     for (const Layer& layer : layers()) {
       linear_backward(layer);
-      // The last two of a block that was just computed again are still there.
-      const bool there = spec_.checkpoint && (&layer - layers_.data()) >= 2;
+      // The last two of a block that was just computed again are still there, or the last of all.
+      const std::int64_t number = &layer - layers_.data();
+      const bool there = spec_.checkpoint ? number >= 2 : last && number == 3;
       if (!there && !keeps_) gather(Axis::kZ, weight_bytes(layer));
     }
   }
