@@ -31,7 +31,7 @@ for case in "${cases[@]}"; do
   esac
   # Here little is to be seen: more and shorter rounds.
   times=$rounds
-  [ "$rate" != host ] || { settings=none,all sizes=(train.batch=8) times=$((rounds * 5)); }
+  [ "$rate" != host ] || { settings=none,all sizes=(model.layers=2 train.batch=4) times=$((rounds * 20)); }
   job=($program configs/gpt-bench.toml "$grid" "$times" $settings train.steps=1000000
     overlap.segment_mib=4 overlap.window_mib=16 "${sizes[@]}")
   if [ "$rate" = host ]; then

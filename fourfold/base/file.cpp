@@ -24,17 +24,21 @@ void check_writable(const std::string& option, const std::string& path) {
 }
 
 void write_text(const std::string& path, const std::string& text) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  // A device or a pipe takes the text itself, and stays.
+  const bool replace = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
   // Beside the file, so that the renaming that puts it in place cannot fail half-way.
-  const std::string temporary = concat(path, ".", getpid(), ".part");
-  std::ofstream file(temporary, std::ios::binary);
+  const std::string target = replace ? concat(path, ".", getpid(), ".part") : path;
+  std::ofstream file(target, std::ios::binary);
   file << text;
   file.close();
   std::string problem = file ? "" : std::strerror(errno);
-  std::error_code error;
-  if (file) std::filesystem::rename(temporary, path, error);
+  error.clear();
+  if (file && replace) std::filesystem::rename(target, path, error);
   if (error) problem = error.message();
   if (problem.empty()) return;
-  std::filesystem::remove(temporary, error);
+  if (replace) std::filesystem::remove(target, error);
   throw IoError(concat(path, " cannot be written: ", problem));
 }
 

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -52,6 +54,23 @@ TEST_F(File, CheckNamesOptionAndReason) {
             "--json " + path("no/such") + " cannot be written: No such file or directory");
   EXPECT_EQ(message(folder_.string()),
             "--json " + folder_.string() + " cannot be written: Is a directory");
+}
+
+/// As a device does: /dev/null must still be there afterwards.
+TEST_F(File, WriteGoesIntoAPipe) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  std::string text;
+  {
+    const std::jthread reader([&] {
+      std::ifstream in(path("pipe"));
+      text.assign(std::istreambuf_iterator<char>(in), {});
+    });
+    write_text(path("pipe"), "through");
+    // If it was replaced, nobody writes to the reader any more.
+    if (!std::filesystem::is_fifo(path("pipe"))) _exit(1);
+  }
+  EXPECT_EQ(text, "through");
+  EXPECT_EQ(files(), 1U);
 }
 
 TEST_F(File, WriteReplacesTheWholeFile) {
