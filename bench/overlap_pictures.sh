@@ -13,6 +13,8 @@ program=build/release/fourfold
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+sizes=(--set model.layers=2 --set train.batch=8)
+
 # The timeline of one step: GRID MBIT TITLE SWITCH... -> a section of the page.
 timeline() {
   local grid=$1 mbit=$2 title=$3 set=() name value
@@ -23,7 +25,7 @@ timeline() {
     set+=(--set overlap.$name=$value)
   done
   scripts/testbed.sh --hosts 2 --slots 1 --mbit "$mbit" -- $program train configs/gpt-bench.toml --grid "$grid" \
-    --set model.layers=2 --set data.tokenizer=bytes --set model.vocab=256 --set train.batch=8 --set train.steps=3 --set optim.warmup=1 \
+    "${sizes[@]}" --set data.tokenizer=bytes --set model.vocab=256 --set train.steps=3 --set optim.warmup=1 \
     --set overlap.segment_mib=4 --set overlap.window_mib=16 "${set[@]}" \
     --out "$work/run" --report "$work/run.html" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
   sed -n '1,/<body><main>/p' "$work/run.html" >"$work/head"
@@ -47,16 +49,18 @@ picture() {
   timeline z=2 300 "z=2: gathered weights kept (keep_weights)" keep_weights
   timeline z=2 300 "z=2: all" input_gradients weight_gradients weights keep_weights data halves
 } >"$work/sections"
-picture overlap-z 2200
+picture overlap-z 2560
 {
   timeline data=2 200 "data=2: no overlap"
   timeline data=2 200 "data=2: sums behind backward, new weights behind the next forward (data)" data
 } >"$work/sections"
-picture overlap-data 900
+picture overlap-data 800
+# Wide: activations are few bytes for each flop.
+sizes=(--set model.width=2048 --set model.heads=16 --set model.layers=1 --set train.batch=4)
 {
   timeline x=2 600 "x=2: no overlap"
   timeline x=2 600 "x=2: the sum of dI behind the product for dW (input_gradients)" input_gradients
   timeline x=2 600 "x=2: two halves (halves)" halves
   timeline x=2 600 "x=2: all" input_gradients weight_gradients weights keep_weights data halves
 } >"$work/sections"
-picture overlap-x 1800
+picture overlap-x 2060
