@@ -2,12 +2,14 @@
 # The pictures of docs/results/overlap.md: one step of a small GPT on two hosts (scripts/testbed.sh, needs root), with
 # overlaps off and on, one above the other on one page, taken by headless Chromium.
 #
-#   bench/overlap_pictures.sh [FOLDER]          docs/images unless given
+#   bench/overlap_pictures.sh [FOLDER] [GRID...]     docs/images, and z data x, unless given
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 folder=${1:-docs/images}
+shift || true
+grids=${*:-z data x}
 program=build/release/fourfold
 [ -x $program ] || { echo "build it first: cmake --build --preset release" >&2; exit 2; }
 work=$(mktemp -d)
@@ -42,25 +44,35 @@ picture() {
   echo "$folder/$1.png"
 }
 
-{
-  timeline z=2 300 "z=2: no overlap"
-  timeline z=2 300 "z=2: sums of weight gradients behind backward (weight_gradients, input_gradients)" weight_gradients input_gradients
-  timeline z=2 300 "z=2: weights gathered ahead (weights)" weights
-  timeline z=2 300 "z=2: gathered weights kept (keep_weights)" keep_weights
-  timeline z=2 300 "z=2: all" input_gradients weight_gradients weights keep_weights data halves
-} >"$work/sections"
-picture overlap-z 2560
-{
-  timeline data=2 200 "data=2: no overlap"
-  timeline data=2 200 "data=2: sums behind backward, new weights behind the next forward (data)" data
-} >"$work/sections"
-picture overlap-data 800
-# Wide: activations are few bytes for each flop.
-sizes=(--set model.width=2048 --set model.heads=16 --set model.layers=1 --set train.batch=4)
-{
-  timeline x=2 600 "x=2: no overlap"
-  timeline x=2 600 "x=2: the sum of dI behind the product for dW (input_gradients)" input_gradients
-  timeline x=2 600 "x=2: two halves (halves)" halves
-  timeline x=2 600 "x=2: all" input_gradients weight_gradients weights keep_weights data halves
-} >"$work/sections"
-picture overlap-x 2060
+pictures_of_z() {
+  {
+    timeline z=2 300 "z=2: no overlap"
+    timeline z=2 300 "z=2: sums of weight gradients behind backward (weight_gradients, input_gradients)" weight_gradients input_gradients
+    timeline z=2 300 "z=2: weights gathered ahead (weights)" weights
+    timeline z=2 300 "z=2: gathered weights kept (keep_weights)" keep_weights
+    timeline z=2 300 "z=2: all" input_gradients weight_gradients weights keep_weights data halves
+  } >"$work/sections"
+  picture overlap-z 2500
+}
+
+pictures_of_data() {
+  {
+    timeline data=2 200 "data=2: no overlap"
+    timeline data=2 200 "data=2: sums behind backward, new weights behind the next forward (data)" data
+  } >"$work/sections"
+  picture overlap-data 800
+}
+
+pictures_of_x() {
+  # Wide: activations are few bytes for each flop.
+  sizes=(--set model.width=2048 --set model.heads=16 --set model.layers=1 --set train.batch=4)
+  {
+    timeline x=2 600 "x=2: no overlap"
+    timeline x=2 600 "x=2: the sum of dI behind the product for dW (input_gradients)" input_gradients
+    timeline x=2 600 "x=2: two halves (halves)" halves
+    timeline x=2 600 "x=2: all" input_gradients weight_gradients weights keep_weights data halves
+  } >"$work/sections"
+  picture overlap-x 2000
+}
+
+for grid in $grids; do pictures_of_"$grid"; done
