@@ -138,8 +138,6 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
 
   /// Rows at the parameter's use.
   std::int64_t rows() const { return rows_; }
-  /// Columns at its use; 1 for vectors.
-  std::int64_t columns() const { return columns_; }
 
   /// The rows, brought together: ahead of time in a planned pass. Without padding.
   Tensor whole() const { return trim(mesh_->gathers().take(*this)[0]); }
