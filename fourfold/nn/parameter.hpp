@@ -38,7 +38,10 @@ struct ParameterSpec {
   grid::Axes gathered = {};  ///< split its first dimension further, and are gathered for its use
   grid::Axes columns = {};   ///< split the second dimension of a matrix
   grid::Axes summed = {};    ///< of `gathered`, those over which its uses have different rows
-  double deviation = 0;      ///< of its initial values, normal around `mean`
+  /// All ranks along these have the same shard, and its uses different rows: the optimizer sums the
+  /// gradients over them.
+  grid::Axes replicas = grid::Axis::kData;
+  double deviation = 0;  ///< of its initial values, normal around `mean`
   double mean = 0;
 
   grid::Layout layout() const;

@@ -28,6 +28,8 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
       {{Axis::kX, Axis::kZ}, Purpose::kGradients},
       {Axis::kData, Purpose::kGradients},
       {Axis::kData, Purpose::kWeights},
+      {{Axis::kData, Axis::kZ}, Purpose::kGradients},  // of weights that are the same along z
+      {{Axis::kData, Axis::kZ}, Purpose::kWeights},
   };
   return kGroups;
 }
