@@ -30,6 +30,9 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
       {Axis::kData, Purpose::kWeights},
       {{Axis::kData, Axis::kZ}, Purpose::kGradients},  // of weights that are the same along z
       {{Axis::kData, Axis::kZ}, Purpose::kWeights},
+      {Axis::kPipe, Purpose::kActivations},
+      {Axis::kPipe, Purpose::kGradients},
+      {Axis::kPipe, Purpose::kWeights},  // of a table that the first and the last stage share
   };
   return kGroups;
 }
