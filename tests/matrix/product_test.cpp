@@ -191,18 +191,23 @@ TEST_P(MatrixOnGrid, OneGradientAlone) {
   });
 }
 
+/// The gradient of a sum is an expanded one, not contiguous.
 TEST_P(MatrixOnGrid, EachRankStartsFromItsSummandOfTheLoss) {
   const Tensor x = leaf(whole({2 * unit(), 3 * unit()}, "x"));
   const Tensor w = leaf(whole({3 * unit(), unit()}, "w"));
-  x.mm(w).sum().backward();  // its gradient is an expanded one, not contiguous
+  const Tensor v = leaf(whole({3 * unit()}, "v"));
+  x.mm(w).sum().add(x.add(v).sum()).add(x.mul(v).sum()).backward();
   on_grid([&](Worst& worst, const Mesh& mesh) {
     const auto a = Activations<Axis::kX>::from_global(mesh, x);
     const auto b = Weight<Axis::kX>::from_global(mesh, w);
-    a.local().set_requires_grad(true);
-    b.local().set_requires_grad(true);
+    const auto c = Vector<Axis::kX>::from_global(mesh, v);
+    for (const Tensor& local : {a.local(), b.local(), c.local()}) local.set_requires_grad(true);
     matrix::ab(a, b).local().sum().backward();
+    matrix::add(a, c).local().sum().backward();
+    matrix::multiply(a, c).local().sum().backward();
     worst.see(a.gradient().to_global(), x.grad(), "dA");
     worst.see(b.gradient().to_global(), w.grad(), "dB");
+    worst.see(c.gradient().to_global(), v.grad(), "dv");
   });
 }
 

@@ -296,6 +296,9 @@ TEST(Shards, TheWholeIsACopy) {
   const auto a = Activations<kX>::zeros(mesh, {2, 3}, at::kDouble);
   a.to_global().fill_(1);
   EXPECT_EQ(a.local().max().item<double>(), 0);
+  const auto v = Vector<kX>::zeros(mesh, {3}, at::kDouble);
+  v.to_global().fill_(1);
+  EXPECT_EQ(v.local().max().item<double>(), 0);
 }
 
 }  // namespace
