@@ -75,6 +75,11 @@ requires(kAxis == Axis::kX || kAxis == Axis::kY) class Sharded final : public Sh
     return {mesh, shape, normal_part(mesh, kKind, kAxis, shape, seed, name, deviation, type)};
   }
 
+  /// Where this rank's part lies in the whole.
+  grid::Block block() const {
+    return layout_of(kKind, kAxis).block(shape(), mesh().grid(), mesh().coord());
+  }
+
   /// The whole, on every rank: collective over x, y and z. For looking at; no gradient goes
   /// through.
   Tensor to_global() const { return gathered(kKind, kAxis); }

@@ -90,6 +90,12 @@ void expect_parts(comm::World& world, const Mesh& mesh, const grid::Shape& shape
   if (shape.size() == 2) narrow(1, expected.columns);
   expect_on_all_ranks(world, at::equal(matrix.local(), part), "the part of this rank");
   expect_on_all_ranks(world, at::equal(matrix.to_global(), all), "the whole, rebuilt");
+  Tensor at_block = all;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const grid::Range range = matrix.block().ranges[d];
+    at_block = at_block.narrow(static_cast<std::int64_t>(d), range.begin, range.size());
+  }
+  expect_on_all_ranks(world, at::equal(matrix.local(), at_block), "where the part lies");
   const Matrix random = Matrix::normal(mesh, shape, 5, "parts", 1, at::kDouble);
   expect_on_all_ranks(world, at::equal(random.local(), part), "random numbers of this rank");
   const Matrix zeros = Matrix::zeros(mesh, shape, at::kFloat);
