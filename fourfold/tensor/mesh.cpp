@@ -30,6 +30,9 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
       {Axis::kData, Purpose::kWeights},
       {{Axis::kData, Axis::kZ}, Purpose::kGradients},  // of weights that are the same along z
       {{Axis::kData, Axis::kZ}, Purpose::kWeights},
+      {Axis::kY, Purpose::kWeights},                               // panels of SUMMA's weights
+      {Axis::kY, Purpose::kGradients},                             // and of their gradients
+      {{Axis::kData, Axis::kZ, Axis::kY}, Purpose::kActivations},  // the loss of SUMMA
   };
   return kGroups;
 }

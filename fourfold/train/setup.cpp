@@ -33,6 +33,7 @@ tensor::Overlap overlap_of(const config::OverlapConfig& config) {
   overlap.keep_weights = config.keep_weights;
   overlap.data = config.data;
   overlap.halves = config.halves;
+  overlap.panels = config.panels;
   overlap.window = config.window_mib * kMib;
   overlap.keep = config.keep_mib * kMib;
   overlap.segment = config.segment_mib * kMib;
@@ -107,6 +108,7 @@ std::string describe(const tensor::Overlap& overlap, int parts) {
   add("keep_weights", overlap.keep_weights);
   add("data", overlap.data);
   add("halves", overlap.halves);
+  add("panels", overlap.panels);
   std::string text = "overlaps: " + (off.empty()  ? "all"
                                      : on.empty() ? "none"
                                                   : join(on, ", ") + "; not " + join(off, ", "));

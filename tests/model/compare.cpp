@@ -34,9 +34,10 @@ void see_padding(Worst& worst, const Tensor& shard, const grid::Block& block,
 
 }  // namespace
 
-void sum_over_data(const tensor::Mesh& mesh, const nn::Parameters& parameters) {
-  const comm::Communicator& comm = mesh.comm(Axis::kData, tensor::Purpose::kGradients);
+void sum_over_replicas(const tensor::Mesh& mesh, const nn::Parameters& parameters) {
   for (const nn::ParameterPtr& parameter : parameters) {
+    const comm::Communicator& comm =
+        mesh.comm(parameter->spec().replicas, tensor::Purpose::kGradients);
     if (comm.size() > 1) comm.all_reduce(tensor::view(parameter->gradient())).wait();
   }
 }
@@ -109,7 +110,7 @@ Comparison compare(comm::World& world, const Case& c, const Weights& initial,
     total += nn::total_loss(mesh, loss).item<double>();
     loss.backward();
   }
-  sum_over_data(mesh, gpt.parameters());
+  sum_over_replicas(mesh, gpt.parameters());
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     see_gradient(worst, mesh, *parameter, reference.gradients.at(parameter->name()));
   }
