@@ -40,13 +40,20 @@ Tensor part(const Tensor& whole, const grid::Block& block) {
   return result;
 }
 
-/// The whole parameter on rank 0, an undefined tensor elsewhere. Ranks along data have the same:
-/// the first of them sends.
+/// Whether the rank at `coord` sends its shard: the first of those that have the same.
+bool sends(const nn::Parameter& parameter, const grid::Coord& coord) {
+  for (const Axis axis : parameter.spec().replicas) {
+    if (coord[axis] != 0) return false;
+  }
+  return true;
+}
+
+/// The whole parameter on rank 0, an undefined tensor elsewhere.
 Tensor bring_together(const tensor::Mesh& mesh, const nn::Parameter& parameter) {
   const comm::Communicator& everyone = mesh.everyone();
   const Tensor own = parameter.value().detach();
   if (everyone.rank() != 0) {
-    if (mesh.coord()[Axis::kData] == 0) everyone.send(tensor::view(own), 0).wait();
+    if (sends(parameter, mesh.coord())) everyone.send(tensor::view(own), 0).wait();
     return {};
   }
   const grid::Shape& shape = parameter.spec().shape;
@@ -54,7 +61,7 @@ Tensor bring_together(const tensor::Mesh& mesh, const nn::Parameter& parameter) 
   Tensor received = at::empty_like(own);
   for (int rank = 0; rank < everyone.size(); ++rank) {
     const grid::Coord coord = mesh.grid().coord_of(rank);
-    if (coord[Axis::kData] != 0) continue;
+    if (!sends(parameter, coord)) continue;
     if (rank != 0) everyone.recv(tensor::view(received), rank).wait();
     const grid::Block block = parameter.layout().block(shape, mesh.grid(), coord);
     part(whole, block).copy_(nn::real_part(rank == 0 ? own : received, block));

@@ -39,6 +39,7 @@ const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t sampl
   if (!(spec.dropout >= 0 && spec.dropout < 1)) {
     throw ConfigError(concat("a dropout of ", spec.dropout, " is not between 0 and 1"));
   }
+  if (spec.algorithm == nn::Algorithm::kSumma) check_summa(mesh, spec, samples);
   nn::check_batch(mesh, {.samples = samples, .context = spec.context}, spec.activations);
   static_cast<void>(attention_split(mesh, spec, samples));
   return spec;
@@ -49,7 +50,7 @@ const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t sampl
 Gpt::Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples)
     : mesh_(&mesh),
       spec_(checked(mesh, spec, samples)),
-      tokens_(mesh, table(spec, "wte"), spec.precision, spec.seed),
+      tokens_(nn::make_table(spec.algorithm, mesh, table(spec, "wte"), spec.precision, spec.seed)),
       positions_(mesh, "wpe", spec.context, spec.width, spec.activations, spec.precision,
                  spec.seed),
       norm_(mesh, "ln_f", spec.width, spec.activations, spec.precision, spec.seed),
@@ -59,13 +60,12 @@ Gpt::Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples)
     blocks_.push_back(std::make_unique<Block>(mesh, spec, i, split));
   }
   if (!spec.tied) {
-    head_ =
-        std::make_unique<nn::TokenTable>(mesh, table(spec, "lm_head"), spec.precision, spec.seed);
+    head_ = nn::make_table(spec.algorithm, mesh, table(spec, "lm_head"), spec.precision, spec.seed);
   }
 }
 
 nn::Parameters Gpt::embedding_parameters() const {
-  return {tokens_.parameter(), positions_.parameter()};
+  return {tokens_->parameter(), positions_.parameter()};
 }
 
 nn::Parameters Gpt::parameters() const {
@@ -88,7 +88,7 @@ nn::Parameters Gpt::block_parameters() const {
 }
 
 tensor::GatherOrder Gpt::gatherables() const {
-  tensor::GatherOrder all = {tokens_.parameter().get(), positions_.parameter().get(), &vectors_};
+  tensor::GatherOrder all = {tokens_->parameter().get(), positions_.parameter().get(), &vectors_};
   for (const auto& block : blocks_) {
     const tensor::GatherOrder more = block->gatherables();
     all.insert(all.end(), more.begin(), more.end());
@@ -117,7 +117,24 @@ class Gpt::Pass {
   std::map<const nn::Vectors*, std::vector<Tensor>> gathered_;
 };
 
+grid::Axes Gpt::loss_axes() const {
+  if (spec_.algorithm == nn::Algorithm::kSumma) return {Axis::kData, Axis::kZ, Axis::kY};
+  return {Axis::kData, Axis::kZ};
+}
+
+bool Gpt::counts_loss() const {
+  return mesh_->index(head_table().logit_axes()) == 0;
+}
+
+Tensor Gpt::rows_here(const Tensor& samples) const {
+  if (spec_.algorithm != nn::Algorithm::kSumma) return samples;
+  const std::int64_t count = samples.size(0) / mesh_->size(Axis::kY);
+  return samples.narrow(0, mesh_->index(Axis::kY) * count, count);
+}
+
 int Gpt::parts_of(const Batch& batch) const {
+  // SUMMA hides its communication behind its own products.
+  if (spec_.algorithm == nn::Algorithm::kSumma) return 1;
   const bool communicates = mesh_->size({Axis::kX, Axis::kY}) > 1;
   if (!mesh_->overlap().halves || !communicates || nn::local_samples(*mesh_, batch) < 2) return 1;
   const bool by_heads = spec_.heads % mesh_->size({Axis::kX, Axis::kY}) == 0;
@@ -131,8 +148,13 @@ int Gpt::parts_of(const Batch& batch) const {
   return 2;
 }
 
+void Gpt::check(const Batch& batch) const {
+  if (spec_.algorithm == nn::Algorithm::kSumma) check_summa(*mesh_, spec_, batch.samples);
+  nn::check_batch(*mesh_, batch, spec_.activations);
+}
+
 nn::Flow<Tensor> Gpt::embed(Tensor tokens, Batch batch, bool training) const {
-  const Tensor rows = co_await tokens_.lookup_flow(tokens);
+  const Tensor rows = co_await tokens_->lookup_flow(tokens);
   Tensor hidden = positions_.add_to(rows, batch);
   if (training) {
     const std::int64_t first = mesh_->index(Axis::kX) * hidden.size(1);
@@ -147,7 +169,7 @@ nn::Flow<Tensor> Gpt::embed(Tensor tokens, Batch batch, bool training) const {
 nn::Flow<Tensor> Gpt::head(Tensor hidden, Pass& pass) const {
   const std::vector<Tensor> vectors = pass.gathered(vectors_);
   const Tensor normal = co_await norm_.flow(hidden, vectors[0], vectors[1]);
-  co_return co_await (head_ ? *head_ : tokens_).logits_flow(normal);
+  co_return co_await head_table().logits_flow(normal);
 }
 
 nn::Flow<Tensor> Gpt::logits_flow(Tensor tokens, Batch batch, bool training, Pass& pass) const {
@@ -159,7 +181,7 @@ nn::Flow<Tensor> Gpt::logits_flow(Tensor tokens, Batch batch, bool training, Pas
 }
 
 Tensor Gpt::logits(const Tensor& tokens, const Batch& batch, bool training) const {
-  nn::check_batch(*mesh_, batch, spec_.activations);
+  check(batch);
   FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
   Pass pass;
   return nn::run(logits_flow(tokens, batch, training, pass));
@@ -167,7 +189,7 @@ Tensor Gpt::logits(const Tensor& tokens, const Batch& batch, bool training) cons
 
 nn::Flow<Tensor> Gpt::loss_of_head(Tensor hidden, Tensor targets, Pass& pass) const {
   const Tensor logits = co_await head(hidden, pass);
-  co_return co_await nn::cross_entropy_flow(*mesh_, head_ ? *head_ : tokens_, logits, targets,
+  co_return co_await nn::cross_entropy_flow(*mesh_, head_table(), logits, rows_here(targets),
                                             pass.tokens());
 }
 
@@ -201,7 +223,7 @@ std::vector<Tensor> Gpt::checkpointed_losses(const std::vector<Tensor>& tokens,
 
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const Batch& batch,
                  std::int64_t tokens_of_step, bool training) const {
-  nn::check_batch(*mesh_, batch, spec_.activations);
+  check(batch);
   FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
   FOURFOLD_CHECK_EQ(batch.parts, 1, "the loss of a part of a batch");
   Pass pass(tokens_of_step);

@@ -54,11 +54,6 @@ tensor::GatherOrder gather_order(const model::Gpt& model, const Mesh& mesh, cons
   return order;
 }
 
-/// Along x and y all ranks have the same part of the loss: one of them counts.
-bool counts_loss(const Mesh& mesh) {
-  return mesh.coord()[Axis::kX] == 0 && mesh.coord()[Axis::kY] == 0;
-}
-
 /// The sum over all ranks.
 template <std::size_t kCount>
 void sum_over_everyone(const Mesh& mesh, std::array<double, kCount>& values) {
@@ -128,7 +123,7 @@ StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
   optimizer_.begin_step(recipe_.batch / recipe_.micro_batch);
   const double loss = run_passes(number, read);
   const double squares = optimizer_.reduce_gradients();
-  std::array<double, 2> sums = {counts_loss(*mesh_) ? loss : 0, squares};
+  std::array<double, 2> sums = {model_.counts_loss() ? loss : 0, squares};
   sum_over_everyone(*mesh_, sums);
   const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.rates.rate(number)};
   if (!std::isfinite(sums[0]) || !std::isfinite(sums[1])) {
@@ -149,7 +144,7 @@ double Trainer::validate(std::int64_t passes, const ReadSample& read) const {
   for (std::int64_t i = 0; i < passes; ++i) {
     const Pass pass = read_pass(i * recipe_.micro_batch, read);
     const Tensor part = model_.loss(pass.tokens, pass.targets, pass.batch, tokens, false);
-    if (counts_loss(*mesh_) && !mesh_->dry()) sum[0] += part.item<double>();
+    if (model_.counts_loss() && !mesh_->dry()) sum[0] += part.item<double>();
   }
   sum_over_everyone(*mesh_, sum);
   return sum[0];
