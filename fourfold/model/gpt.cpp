@@ -122,8 +122,13 @@ grid::Axes Gpt::loss_axes() const {
   return {Axis::kData, Axis::kZ};
 }
 
+grid::Axes Gpt::logit_axes() const {
+  if (spec_.algorithm == nn::Algorithm::kSumma) return Axis::kX;
+  return {Axis::kY, Axis::kX};
+}
+
 bool Gpt::counts_loss() const {
-  return mesh_->index(head_table().logit_axes()) == 0;
+  return mesh_->index(logit_axes()) == 0;
 }
 
 Tensor Gpt::rows_here(const Tensor& samples) const {

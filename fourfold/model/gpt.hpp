@@ -42,7 +42,7 @@ class Gpt {
   /// Whether this rank's part of the loss counts: along the other axes all have the same.
   bool counts_loss() const;
   /// Those that split the logits' columns.
-  const grid::Axes& logit_axes() const { return head_table().logit_axes(); }
+  grid::Axes logit_axes() const;
   /// In how many parts a batch goes through the model: two that hide each other's communication, if
   /// there is any and the samples of a rank can be halved; else one.
   int parts_of(const nn::Batch& batch) const;

@@ -152,11 +152,12 @@ void Parameter::Use::end_later(std::int64_t bytes, std::function<Tensor()> part)
   FOURFOLD_CHECK(open_, parameter_->name(), ": a second backward pass through the same graph");
   FOURFOLD_CHECK(!parameter_->sum_.defined(), parameter_->name(), ": a part of another kind");
   open_ = false;
-  const bool last = --parameter_->uses_ == 0;
-  parameter_->mesh_->backlog().add(bytes, [parameter = parameter_, part = std::move(part), last] {
-    parameter->accumulate(part());
-    if (last) parameter->complete();
-  });
+  const bool completes = --parameter_->uses_ == 0;
+  parameter_->mesh_->backlog().add(bytes,
+                                   [parameter = parameter_, part = std::move(part), completes] {
+                                     parameter->accumulate(part());
+                                     if (completes) parameter->complete();
+                                   });
 }
 
 std::shared_ptr<Parameter::Use> Parameter::use() {

@@ -202,10 +202,13 @@ TEST(SummaStep, PeakOfADryRunIsThatOfARealRun) {
 
 // --- training
 
-TEST(SummaStep, TrainingFollowsOneRank) {
+/// On those of the grids that have the depth that is wanted.
+template <class Wanted>
+void expect_to_follow(const Wanted& wanted) {
   for (const bool tied : {true, false}) {
     const std::vector<StepResult> alone = train_alone(recipe_of(tied));
     for (const grid::Sizes& sizes : kGrids) {
+      if (!wanted(sizes.z)) continue;
       const grid::Grid grid(sizes);
       Recipe recipe = summa(recipe_of(tied));
       recipe.model.checkpoint = !tied;
@@ -215,6 +218,15 @@ TEST(SummaStep, TrainingFollowsOneRank) {
       });
     }
   }
+}
+
+TEST(SummaStep, TrainingInTwoDimensionsFollowsOneRank) {
+  expect_to_follow([](int depth) { return depth == 1; });
+}
+
+/// The optimizer sums the gradients of weights over the depth.
+TEST(SummaStep, TrainingInTwoAndAHalfDimensionsFollowsOneRank) {
+  expect_to_follow([](int depth) { return depth > 1; });
 }
 
 TEST(SummaStep, OverlapsChangeNoBit) {
