@@ -143,6 +143,29 @@ TEST(SummaCost, SumsOfBf16CostMore) {
   });
 }
 
+/// The products of the steps are added up in float; of one step it is the type of the result.
+TEST(SummaCost, ProductsOfBf16AreAddedUpInFloat) {
+  for (const int side : {1, 2}) {
+    const Blocks b{.side = side, .precision = nn::Precision::bf16()};
+    comm::World world = comm::recording::open(0, side * side);
+    Mesh mesh(world, b.grid());
+    const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
+    schedule::Schedule schedule;
+    mesh.record(&schedule);
+    const Tensor output = layer.forward(b.block(mesh, b.k), {});
+    mesh.record(nullptr);
+    EXPECT_EQ(output.scalar_type(), at::kBFloat16);
+    int products = 0;
+    for (const schedule::Step& step : schedule.steps()) {
+      const auto* product = std::get_if<schedule::Compute>(&step);
+      if (product == nullptr) continue;
+      ++products;
+      EXPECT_EQ(product->bytes.value(), b.input() + b.weight() + (side > 1 ? 2 : 1) * b.output());
+    }
+    EXPECT_EQ(products, side);
+  }
+}
+
 TEST(SummaCost, OfTheTable) {
   constexpr int kSide = 3;
   constexpr std::int64_t kRows = 4;  // of a rank
