@@ -23,6 +23,7 @@
 #include "fourfold/nn/loss.hpp"
 #include "fourfold/nn/norm.hpp"
 #include "fourfold/nn/positions.hpp"
+#include "fourfold/nn/token_table.hpp"
 #include "fourfold/tensor/memory.hpp"
 
 namespace {

@@ -105,6 +105,7 @@ Overlap named(const std::string& setting, const Overlap& given) {
   only("keep_weights", &Overlap::keep_weights);
   only("data", &Overlap::data);
   only("halves", &Overlap::halves);
+  only("panels", &Overlap::panels);
   if (!known) throw ConfigError("there is no overlap '" + setting + "'");
   return one;
 }

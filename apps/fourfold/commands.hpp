@@ -14,6 +14,7 @@ namespace fourfold::app {
 /// Runs with the program's own arguments and returns its exit status.
 using Command = std::function<int(char** argv)>;
 
+void add_bench(CLI::App& app, Command& command);
 void add_dryrun(CLI::App& app, Command& command);
 void add_info(CLI::App& app, Command& command);
 void add_sample(CLI::App& app, Command& command);

@@ -40,16 +40,21 @@ Tensor part(const Tensor& whole, const grid::Block& block) {
   return result;
 }
 
+/// Whether the rank at `coord` sends its shard: the first of those that have the same.
+bool sends(const model::Owned& owned, const grid::Coord& coord) {
+  for (const Axis axis : owned.spec.replicas) {
+    if (coord[axis] != 0) return false;
+  }
+  return coord[Axis::kPipe] == owned.place;
+}
+
 /// The whole parameter on rank 0, an undefined tensor elsewhere. `here` is this rank's part, null
-/// where it has none. Ranks along data have the same: the first of them sends.
+/// where it has none.
 Tensor bring_together(const tensor::Mesh& mesh, const model::Owned& owned,
                       const nn::ParameterPtr& here) {
   const comm::Communicator& everyone = mesh.everyone();
-  const auto sends = [&](const grid::Coord& coord) {
-    return coord[Axis::kData] == 0 && coord[Axis::kPipe] == owned.place;
-  };
   if (everyone.rank() != 0) {
-    if (sends(mesh.coord())) everyone.send(tensor::view(here->value().detach()), 0).wait();
+    if (sends(owned, mesh.coord())) everyone.send(tensor::view(here->value().detach()), 0).wait();
     return {};
   }
   const grid::Shape& shape = owned.spec.shape;
@@ -58,7 +63,7 @@ Tensor bring_together(const tensor::Mesh& mesh, const model::Owned& owned,
   const Tensor received = at::empty(layout.shard_shape(shape, mesh.grid()), owned.type);
   for (int rank = 0; rank < everyone.size(); ++rank) {
     const grid::Coord coord = mesh.grid().coord_of(rank);
-    if (!sends(coord)) continue;
+    if (!sends(owned, coord)) continue;
     if (rank != 0) everyone.recv(tensor::view(received), rank).wait();
     const grid::Block block = layout.block(shape, mesh.grid(), coord);
     part(whole, block).copy_(nn::real_part(rank == 0 ? here->value().detach() : received, block));

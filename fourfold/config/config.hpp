@@ -110,6 +110,7 @@ struct OverlapConfig {
   bool keep_weights = true;      ///< gathered weights are kept for the backward pass
   bool data = true;    ///< the sum over data behind backward, new weights behind the next forward
   bool halves = true;  ///< a rank's samples go in two halves that hide each other's communication
+  bool panels = true;  ///< SUMMA's next panels behind the product of the current ones
   std::int64_t window_mib = 64;   ///< of weights ahead of their use, and of gradients under way
   std::int64_t keep_mib = 256;    ///< of gathered weights that are kept
   std::int64_t segment_mib = 16;  ///< what travels along data at once

@@ -109,6 +109,7 @@ std::vector<Key> make_keys() {
       key("overlap.keep_weights", Flag{}, overlap, &OverlapConfig::keep_weights),
       key("overlap.data", Flag{}, overlap, &OverlapConfig::data),
       key("overlap.halves", Flag{}, overlap, &OverlapConfig::halves),
+      key("overlap.panels", Flag{}, overlap, &OverlapConfig::panels),
       key("overlap.window_mib", Whole{1, kMostMib}, overlap, &OverlapConfig::window_mib),
       key("overlap.keep_mib", Whole{0, kMostMib}, overlap, &OverlapConfig::keep_mib),
       key("overlap.segment_mib", Whole{1, kMostMib}, overlap, &OverlapConfig::segment_mib),

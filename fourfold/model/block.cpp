@@ -27,6 +27,11 @@ nn::LinearSpec linear(const std::string& name, std::int64_t in, std::int64_t out
           .deviation = deviation};
 }
 
+std::unique_ptr<nn::ProductLayer> make(const Mesh& mesh, const GptSpec& spec,
+                                       const nn::LinearSpec& layer) {
+  return nn::make_linear(spec.algorithm, mesh, layer, spec.precision, spec.seed);
+}
+
 /// How the hidden state is spread between blocks.
 Spread between(const GptSpec& spec) {
   return spec.activations == Activations::kSharded ? Spread::kRows : Spread::kCopies;
@@ -51,35 +56,31 @@ Block::Block(const Mesh& mesh, const GptSpec& spec, std::int64_t number, Attenti
       name_(concat("h.", number)),
       split_(split),
       norm1_(mesh, name_ + ".ln_1", spec.width, spec.activations, spec.precision, spec.seed),
-      qkv_(mesh,
-           linear(name_ + ".attn.c_attn", spec.width, 3 * spec.width, false, between(spec),
-                  in_attention(split), kDeviation),
-           spec.precision, spec.seed),
-      projection_(mesh,
-                  linear(name_ + ".attn.c_proj", spec.width, spec.width, true, in_attention(split),
-                         between(spec), residual_deviation(spec)),
-                  spec.precision, spec.seed),
+      qkv_(make(mesh, spec,
+                linear(name_ + ".attn.c_attn", spec.width, 3 * spec.width, false, between(spec),
+                       in_attention(split), kDeviation))),
+      projection_(make(mesh, spec,
+                       linear(name_ + ".attn.c_proj", spec.width, spec.width, true,
+                              in_attention(split), between(spec), residual_deviation(spec)))),
       norm2_(mesh, name_ + ".ln_2", spec.width, spec.activations, spec.precision, spec.seed),
-      up_(mesh,
-          linear(name_ + ".mlp.c_fc", spec.width, 4 * spec.width, false, between(spec),
-                 between(spec), kDeviation),
-          spec.precision, spec.seed),
-      down_(mesh,
-            linear(name_ + ".mlp.c_proj", 4 * spec.width, spec.width, true, between(spec),
-                   between(spec), residual_deviation(spec)),
-            spec.precision, spec.seed),
-      vectors_(mesh, {norm1_.scale(), norm1_.shift(), qkv_.bias(), projection_.bias(),
-                      norm2_.scale(), norm2_.shift(), up_.bias(), down_.bias()}) {}
+      up_(make(mesh, spec,
+               linear(name_ + ".mlp.c_fc", spec.width, 4 * spec.width, false, between(spec),
+                      between(spec), kDeviation))),
+      down_(make(mesh, spec,
+                 linear(name_ + ".mlp.c_proj", 4 * spec.width, spec.width, true, between(spec),
+                        between(spec), residual_deviation(spec)))),
+      vectors_(mesh, {norm1_.scale(), norm1_.shift(), qkv_->bias(), projection_->bias(),
+                      norm2_.scale(), norm2_.shift(), up_->bias(), down_->bias()}) {}
 
 nn::Parameters Block::parameters() const {
-  return {norm1_.scale(),       norm1_.shift(),     qkv_.weight(),  qkv_.bias(),
-          projection_.weight(), projection_.bias(), norm2_.scale(), norm2_.shift(),
-          up_.weight(),         up_.bias(),         down_.weight(), down_.bias()};
+  return {norm1_.scale(),        norm1_.shift(),      qkv_->weight(),  qkv_->bias(),
+          projection_->weight(), projection_->bias(), norm2_.scale(),  norm2_.shift(),
+          up_->weight(),         up_->bias(),         down_->weight(), down_->bias()};
 }
 
 tensor::GatherOrder Block::gatherables() const {
-  return {&vectors_, qkv_.weight().get(), projection_.weight().get(), up_.weight().get(),
-          down_.weight().get()};
+  return {&vectors_, qkv_->weight().get(), projection_->weight().get(), up_->weight().get(),
+          down_->weight().get()};
 }
 
 nn::AttentionShape Block::attention_shape(const Batch& batch, bool training) const {
@@ -90,6 +91,11 @@ nn::AttentionShape Block::attention_shape(const Batch& batch, bool training) con
     shape.samples = local;
     shape.heads = spec_.heads / mesh_->size({Axis::kY, Axis::kX});
     shape.first_head = mesh_->index({Axis::kY, Axis::kX}) * shape.heads;
+  } else if (split_ == AttentionSplit::kSquare) {
+    shape.samples = local / mesh_->size(Axis::kY);
+    shape.first_sample += mesh_->index(Axis::kY) * shape.samples;
+    shape.heads = spec_.heads / mesh_->size(Axis::kX);
+    shape.first_head = mesh_->index(Axis::kX) * shape.heads;
   } else {
     shape.samples = local / mesh_->size(Axis::kX);
     shape.first_sample += mesh_->index(Axis::kX) * shape.samples;
@@ -121,21 +127,21 @@ nn::Turn Block::between_products() const {
 nn::Flow<Tensor> Block::attend(Tensor hidden, const std::vector<Tensor>& v, const Batch& batch,
                                bool training) const {
   const Tensor normal = co_await norm1_.flow(hidden, v[0], v[1]);
-  Tensor qkv = co_await qkv_.flow(normal, v[2]);
+  Tensor qkv = co_await qkv_->flow(normal, v[2]);
   const Tensor mixed = nn::causal_attention(*mesh_, qkv, attention_shape(batch, training));
   qkv = Tensor();
   co_await between_products();
-  const Tensor out = co_await projection_.flow(mixed, v[3]);
+  const Tensor out = co_await projection_->flow(mixed, v[3]);
   co_return drop(out, batch, ".attn.drop", training);
 }
 
 nn::Flow<Tensor> Block::expand(Tensor hidden, const std::vector<Tensor>& v, const Batch& batch,
                                bool training) const {
   const Tensor normal = co_await norm2_.flow(hidden, v[4], v[5]);
-  Tensor wide = co_await up_.flow(normal, v[6]);
+  Tensor wide = co_await up_->flow(normal, v[6]);
   wide = nn::gelu(*mesh_, wide);
   co_await between_products();
-  const Tensor out = co_await down_.flow(wide, v[7]);
+  const Tensor out = co_await down_->flow(wide, v[7]);
   co_return drop(out, batch, ".mlp.drop", training);
 }
 

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "fourfold/model/fit.hpp"
 #include "fourfold/nn/attention.hpp"
-#include "fourfold/nn/linear.hpp"
 #include "fourfold/nn/norm.hpp"
 #include "fourfold/nn/rows.hpp"
 #include "fourfold/nn/vectors.hpp"
@@ -51,11 +51,11 @@ class Block {
   std::string name_;
   AttentionSplit split_;
   nn::LayerNorm norm1_;
-  nn::Linear qkv_;
-  nn::Linear projection_;
+  std::unique_ptr<nn::ProductLayer> qkv_;
+  std::unique_ptr<nn::ProductLayer> projection_;
   nn::LayerNorm norm2_;
-  nn::Linear up_;
-  nn::Linear down_;
+  std::unique_ptr<nn::ProductLayer> up_;
+  std::unique_ptr<nn::ProductLayer> down_;
   nn::Vectors vectors_;
 };
 

@@ -21,6 +21,28 @@ bool splits_samples(const GptSpec& spec, const grid::Sizes& g, std::int64_t samp
   return spec.heads % g.y == 0 && samples / (std::int64_t{g.data} * g.z) % g.x == 0;
 }
 
+/// Whether SUMMA fits: a square that splits width and heads, and whole samples for its rows.
+bool fits_square(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
+  return g.x == g.y && spec.width % g.x == 0 && spec.heads % g.x == 0 &&
+         samples % (std::int64_t{g.data} * g.z * g.y) == 0;
+}
+
+/// Why it does not.
+std::string square_misfit(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
+  if (g.x != g.y) {
+    return concat("SUMMA multiplies on a square of ranks: x=", g.x, " and y=", g.y,
+                  " must be equal");
+  }
+  if (spec.width % g.x != 0) {
+    return concat("a width of ", spec.width, " cannot be split over x=", g.x, " and y=", g.y);
+  }
+  if (spec.heads % g.x != 0) {
+    return concat(spec.heads, " heads cannot be split over x=", g.x);
+  }
+  return concat("with SUMMA a batch of ", samples, " samples cannot be split over data=", g.data,
+                " times z=", g.z, " times y=", g.y);
+}
+
 grid::Sizes sizes_of(const Mesh& mesh) {
   return {.x = mesh.size(Axis::kX),
           .y = mesh.size(Axis::kY),
@@ -31,6 +53,7 @@ grid::Sizes sizes_of(const Mesh& mesh) {
 }  // namespace
 
 bool fits(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
+  if (spec.algorithm == nn::Algorithm::kSumma) return fits_square(spec, g, samples);
   const std::int64_t groups = std::int64_t{g.data} * g.z;
   if (samples % groups != 0 || spec.width % g.x != 0 || spec.width % g.y != 0) return false;
   if (g.pipe > spec.layers) return false;
@@ -58,8 +81,20 @@ std::string grids_that_work(const GptSpec& spec, int ranks, std::int64_t samples
   return named.empty() ? "none; change the ranks, the batch or the heads" : join(named, " or ");
 }
 
+void check_summa(const Mesh& mesh, const GptSpec& spec, std::int64_t samples) {
+  if (spec.activations != nn::Activations::kSharded) {
+    throw ConfigError("SUMMA splits activations over all ranks: they cannot be replicated");
+  }
+  const grid::Sizes g = sizes_of(mesh);
+  if (fits_square(spec, g, samples)) return;
+  throw ConfigError(concat(square_misfit(spec, g, samples),
+                           "; with as many ranks these grids work: ",
+                           grids_that_work(spec, mesh.grid().ranks(), samples)));
+}
+
 AttentionSplit attention_split(const Mesh& mesh, const GptSpec& spec, std::int64_t samples) {
   const grid::Sizes g = sizes_of(mesh);
+  if (spec.algorithm == nn::Algorithm::kSumma) return AttentionSplit::kSquare;
   if (splits_heads(spec, g)) return AttentionSplit::kHeads;
   if (splits_samples(spec, g, samples)) return AttentionSplit::kSamples;
   throw ConfigError(concat(spec.heads, " heads cannot be split over x=", g.x, " times y=", g.y,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fourfold/nn/linear.hpp"
+#include "fourfold/nn/algorithm.hpp"
 
 namespace fourfold::model {
 
@@ -19,7 +19,8 @@ struct GptSpec {
   std::int64_t layers = 0;
   std::int64_t context = 0;
   double dropout = 0;
-  bool tied = true;  ///< the head uses the table of the embedding
+  bool tied = true;                              ///< the head uses the table of the embedding
+  nn::Algorithm algorithm = nn::Algorithm::k4d;  ///< of the products
   nn::Activations activations = nn::Activations::kSharded;
   bool checkpoint = false;  ///< keep only the blocks' inputs
   nn::Precision precision;
@@ -35,14 +36,18 @@ std::vector<grid::Sizes> fitting_grids(const GptSpec& spec, int ranks, std::int6
 /// The same for a message: "x=2,y=1,z=1,data=4 or ...", or what to change when there is none.
 std::string grids_that_work(const GptSpec& spec, int ranks, std::int64_t samples);
 
+/// Throws ConfigError, that says which grids would work, unless SUMMA can be used on this one.
+void check_summa(const Mesh& mesh, const GptSpec& spec, std::int64_t samples);
+
 /// How the ranks along x and y share the work of attention.
 enum class AttentionSplit {
   kHeads,    ///< each has some of the heads
   kSamples,  ///< along y some of the heads, along x some of the samples
+  kSquare,   ///< along x some of the heads, along y some of the samples
 };
 
-/// Heads if they divide, else samples. Throws ConfigError that says which grids would work when
-/// neither does.
+/// With SUMMA the square; else heads if they divide, else samples. Throws ConfigError that says
+/// which grids would work when neither does.
 AttentionSplit attention_split(const Mesh& mesh, const GptSpec& spec, std::int64_t samples);
 
 }  // namespace fourfold::model

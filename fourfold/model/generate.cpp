@@ -59,24 +59,25 @@ std::vector<double> next_logits(const Mesh& mesh, const Gpt& gpt,
   FOURFOLD_CHECK(mesh.size({Axis::kData, Axis::kZ}) == 1, "one sample cannot be split");
   const at::NoGradGuard no_graph;
   const auto count = std::min(static_cast<std::int64_t>(tokens.size()), gpt.spec().context);
-  const Tensor input = at::empty({1, count}, at::kLong);
-  std::copy(tokens.end() - count, tokens.end(), input.data_ptr<std::int64_t>());
-  const Tensor logits = gpt.logits(input, {.samples = 1, .context = count}, false);
+  // With SUMMA each row of ranks has a copy of the sample.
+  const std::int64_t copies = mesh.size(gpt.loss_axes());
+  const Tensor input = at::empty({copies, count}, at::kLong);
+  for (std::int64_t i = 0; i < copies; ++i) {
+    std::copy(tokens.end() - count, tokens.end(), input.data_ptr<std::int64_t>() + i * count);
+  }
+  const Tensor logits = gpt.logits(input, {.samples = copies, .context = count}, false);
   const Tensor last = logits.narrow(0, logits.size(0) - 1, 1).to(at::kDouble).contiguous();
   // One row a rank; each has its part of the vocabulary at the beginning.
-  const Tensor parts = tensor::all_gather(mesh.comm({Axis::kY, Axis::kX}), last).wait();
+  const comm::Communicator& comm = mesh.comm(gpt.logit_axes());
+  const Tensor parts = tensor::all_gather(comm, last).wait();
   std::vector<double> result(static_cast<std::size_t>(gpt.spec().vocabulary));
-  for (int y = 0; y < mesh.size(Axis::kY); ++y) {
-    for (int x = 0; x < mesh.size(Axis::kX); ++x) {
-      grid::Coord coord;
-      coord[Axis::kX] = x;
-      coord[Axis::kY] = y;
-      const grid::Range range =
-          grid::range_along(gpt.spec().vocabulary, {Axis::kY, Axis::kX}, mesh.grid(), coord);
-      const double* from = parts.data_ptr<double>() +
-                           mesh.grid().index_along({Axis::kY, Axis::kX}, coord) * parts.size(1);
-      std::copy(from, from + range.size(), result.begin() + range.begin);
-    }
+  for (int i = 0; i < comm.size(); ++i) {
+    const grid::Coord coord =
+        mesh.grid().coord_of(comm.group().members[static_cast<std::size_t>(i)]);
+    const grid::Range range =
+        grid::range_along(gpt.spec().vocabulary, gpt.logit_axes(), mesh.grid(), coord);
+    const double* from = parts.data_ptr<double>() + i * parts.size(1);
+    std::copy(from, from + range.size(), result.begin() + range.begin);
   }
   result.resize(static_cast<std::size_t>(vocabulary));
   return result;

@@ -23,7 +23,7 @@ std::int64_t pick_token(std::span<const double> logits, const Sampling& sampling
 
 /// The logits of the token that follows `tokens`, of the first `vocabulary` tokens; of more tokens
 /// than the context the last ones count. The same on all ranks; collective. The model is one for
-/// one sample with replicated activations.
+/// one sample with replicated activations, or with SUMMA for one sample a row of ranks.
 std::vector<double> next_logits(const Mesh& mesh, const Gpt& gpt,
                                 std::span<const std::int64_t> tokens, std::int64_t vocabulary);
 

@@ -39,6 +39,7 @@ const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t sampl
   if (!(spec.dropout >= 0 && spec.dropout < 1)) {
     throw ConfigError(concat("a dropout of ", spec.dropout, " is not between 0 and 1"));
   }
+  if (spec.algorithm == nn::Algorithm::kSumma) check_summa(mesh, spec, samples);
   nn::check_batch(mesh, {.samples = samples, .context = spec.context}, spec.activations);
   static_cast<void>(attention_split(mesh, spec, samples));
   return spec;
@@ -49,8 +50,7 @@ const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t sampl
 Gpt::Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, const Stage& stage)
     : mesh_(&mesh), spec_(checked(mesh, spec, samples)), stage_(stage) {
   const auto make_table = [&](const char* name) {
-    return std::make_unique<nn::TokenTable>(mesh, table_spec(spec, name), spec.precision,
-                                            spec.seed);
+    return nn::make_table(spec.algorithm, mesh, table_spec(spec, name), spec.precision, spec.seed);
   };
   if (stage.first || (stage.last && spec.tied)) tokens_ = make_table("wte");
   if (stage.first) {
@@ -126,7 +126,29 @@ class Gpt::Pass {
   std::map<const nn::Vectors*, std::vector<Tensor>> gathered_;
 };
 
+grid::Axes Gpt::loss_axes() const {
+  if (spec_.algorithm == nn::Algorithm::kSumma) return {Axis::kData, Axis::kZ, Axis::kY};
+  return {Axis::kData, Axis::kZ};
+}
+
+grid::Axes Gpt::logit_axes() const {
+  if (spec_.algorithm == nn::Algorithm::kSumma) return Axis::kX;
+  return {Axis::kY, Axis::kX};
+}
+
+bool Gpt::counts_loss() const {
+  return mesh_->index(logit_axes()) == 0;
+}
+
+Tensor Gpt::rows_here(const Tensor& samples) const {
+  if (spec_.algorithm != nn::Algorithm::kSumma) return samples;
+  const std::int64_t count = samples.size(0) / mesh_->size(Axis::kY);
+  return samples.narrow(0, mesh_->index(Axis::kY) * count, count);
+}
+
 int Gpt::parts_of(const Batch& batch) const {
+  // SUMMA hides its communication behind its own products.
+  if (spec_.algorithm == nn::Algorithm::kSumma) return 1;
   const bool communicates = mesh_->size({Axis::kX, Axis::kY}) > 1;
   if (!mesh_->overlap().halves || !communicates || nn::local_samples(*mesh_, batch) < 2) return 1;
   const bool by_heads = spec_.heads % mesh_->size({Axis::kX, Axis::kY}) == 0;
@@ -138,6 +160,11 @@ int Gpt::parts_of(const Batch& batch) const {
     if (rows % mesh_->size(Axis::kX) != 0 || rows % mesh_->size(Axis::kY) != 0) return 1;
   }
   return 2;
+}
+
+void Gpt::check(const Batch& batch) const {
+  if (spec_.algorithm == nn::Algorithm::kSumma) check_summa(*mesh_, spec_, batch.samples);
+  nn::check_batch(*mesh_, batch, spec_.activations);
 }
 
 nn::Flow<Tensor> Gpt::embed(Tensor tokens, Batch batch, bool training) const {
@@ -176,7 +203,7 @@ nn::Flow<Tensor> Gpt::logits_flow(Tensor tokens, Batch batch, bool training, Pas
 }
 
 Tensor Gpt::logits(const Tensor& tokens, const Batch& batch, bool training) const {
-  nn::check_batch(*mesh_, batch, spec_.activations);
+  check(batch);
   FOURFOLD_CHECK(stage_.first && stage_.last, "the logits of a part of the model");
   FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
   Pass pass;
@@ -185,7 +212,8 @@ Tensor Gpt::logits(const Tensor& tokens, const Batch& batch, bool training) cons
 
 nn::Flow<Tensor> Gpt::loss_of_head(Tensor hidden, Tensor targets, Pass& pass) const {
   const Tensor logits = co_await head(hidden, pass);
-  co_return co_await nn::cross_entropy_flow(*mesh_, head_table(), logits, targets, pass.tokens());
+  co_return co_await nn::cross_entropy_flow(*mesh_, head_table(), logits, rows_here(targets),
+                                            pass.tokens());
 }
 
 nn::Flow<Tensor> Gpt::stage_flow(Tensor input, Tensor targets, Batch batch, bool training,
@@ -220,7 +248,7 @@ std::vector<Tensor> Gpt::checkpointed(std::vector<Tensor> inputs,
 std::vector<Tensor> Gpt::pass(const std::vector<Tensor>& hidden, const Tensor& tokens,
                               const Tensor& targets, const Batch& batch,
                               std::int64_t tokens_of_step, bool training) const {
-  nn::check_batch(*mesh_, batch, spec_.activations);
+  check(batch);
   FOURFOLD_CHECK_EQ(batch.parts, 1, "a pass of a part of a batch");
   const int count = parts_of(batch);
   if (!stage_.first) FOURFOLD_CHECK_EQ(static_cast<int>(hidden.size()), count, "hidden states");

@@ -8,7 +8,6 @@
 
 #include "fourfold/model/block.hpp"
 #include "fourfold/nn/positions.hpp"
-#include "fourfold/nn/token_table.hpp"
 
 namespace fourfold::model {
 
@@ -34,7 +33,8 @@ class Gpt {
   Gpt& operator=(const Gpt&) = delete;
 
   /// The logits of the tokens of this rank's samples (samples × context, the same on all ranks
-  /// along x and y); their columns are split over y and x.
+  /// along x and y), or with SUMMA of its y's part of them; their columns are split over
+  /// `logit_axes`.
   Tensor logits(const Tensor& tokens, const nn::Batch& batch, bool training) const;
 
   /// This rank's part of the mean loss of the batch: see nn::cross_entropy. `tokens_of_step` is the
@@ -63,12 +63,24 @@ class Gpt {
   nn::Parameters parameters() const;
   /// What is brought together for its use, for `GatherPlan`.
   tensor::GatherOrder gatherables() const;
+  /// The axes along which ranks have different rows, and so different parts of the loss.
+  grid::Axes loss_axes() const;
+  /// Whether this rank's part of the loss counts: along the other axes all have the same.
+  bool counts_loss() const;
+  /// Those that split the logits' columns.
+  grid::Axes logit_axes() const;
   /// In how many parts a batch goes through the model: two that hide each other's communication, if
   /// there is any and the samples of a rank can be halved; else one.
   int parts_of(const nn::Batch& batch) const;
 
  private:
   class Pass;
+  /// Throws ConfigError unless a batch of so many samples can be split.
+  void check(const nn::Batch& batch) const;
+  /// The table that the logits are products with.
+  const nn::VocabularyTable& head_table() const { return head_ ? *head_ : *tokens_; }
+  /// Of samples that are the same along x and y, those whose logits this rank has.
+  Tensor rows_here(const Tensor& samples) const;
   nn::Flow<Tensor> embed(Tensor tokens, nn::Batch batch, bool training) const;
   nn::Flow<Tensor> head(Tensor hidden, Pass& pass) const;
   nn::Flow<Tensor> body(Tensor input, nn::Batch batch, bool training, Pass& pass) const;
@@ -79,17 +91,16 @@ class Gpt {
   std::vector<Tensor> checkpointed(std::vector<Tensor> inputs, const std::vector<Tensor>& targets,
                                    const std::vector<nn::Batch>& parts, bool training,
                                    Pass& pass) const;
-  const nn::TokenTable& head_table() const { return head_ ? *head_ : *tokens_; }
 
   const Mesh* mesh_;
   GptSpec spec_;
   Stage stage_;
-  std::unique_ptr<nn::TokenTable> tokens_;    // of the first stage, and of the last if tied
-  std::unique_ptr<nn::Positions> positions_;  // of the first
+  std::unique_ptr<nn::VocabularyTable> tokens_;  // of the first stage, and of the last if tied
+  std::unique_ptr<nn::Positions> positions_;     // of the first
   std::vector<std::unique_ptr<Block>> blocks_;
   std::unique_ptr<nn::LayerNorm> norm_;  // these are the last stage's
   std::unique_ptr<nn::Vectors> vectors_;
-  std::unique_ptr<nn::TokenTable> head_;  // null if tied
+  std::unique_ptr<nn::VocabularyTable> head_;  // null if tied
 };
 
 }  // namespace fourfold::model

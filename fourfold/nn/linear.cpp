@@ -26,8 +26,8 @@ void check_divides(const LinearSpec& spec, const char* what, std::int64_t size, 
 
 Linear::Linear(const Mesh& mesh, const LinearSpec& spec, const Precision& precision,
                std::uint64_t seed)
-    : mesh_(&mesh),
-      spec_(spec),
+    : ProductLayer(spec),
+      mesh_(&mesh),
       contract_(spec.transposed ? Axis::kY : Axis::kX),
       produce_(spec.transposed ? Axis::kX : Axis::kY),
       input_chunks_(spec.input == Spread::kColumns ? mesh.size(produce_) : 1),
@@ -59,12 +59,6 @@ Linear::Linear(const Mesh& mesh, const LinearSpec& spec, const Precision& precis
   }
   bias_ =
       std::make_shared<Parameter>(mesh, bias, Precision{precision.master, precision.master}, seed);
-}
-
-Parameters Linear::parameters() const {
-  Parameters all = {weight_};
-  if (bias_) all.push_back(bias_);
-  return all;
 }
 
 // --- communication

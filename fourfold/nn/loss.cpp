@@ -11,8 +11,6 @@
 
 namespace fourfold::nn {
 
-using grid::Axis;
-
 namespace {
 
 /// What the two directions share.
@@ -36,13 +34,13 @@ variable_list loss_gradient(const LossCall& call, Tensor values, const Tensor& g
 
 }  // namespace
 
-Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const TokenTable& table, Tensor logits,
+Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, Tensor logits,
                                 Tensor targets, std::int64_t tokens) {
   FOURFOLD_CHECK_EQ(targets.numel(), logits.size(0), "targets of the loss");
   FOURFOLD_CHECK(targets.scalar_type() == at::kLong && targets.is_contiguous());
   FOURFOLD_CHECK(logits.is_contiguous());
   tensor::check_tokens(targets, table.spec().vocabulary);
-  const comm::Communicator& comm = mesh.comm({Axis::kY, Axis::kX});
+  const comm::Communicator& comm = mesh.comm(table.logit_axes());
   const auto options = logits.options().dtype(tensor::statistics_type(logits.scalar_type()));
   const auto call = std::make_shared<LossCall>();
   call->mesh = &mesh;
@@ -77,9 +75,9 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const TokenTable& table, Tenso
       })[0];
 }
 
-Tensor total_loss(const Mesh& mesh, const Tensor& loss) {
+Tensor total_loss(const Mesh& mesh, const Tensor& loss, const grid::Axes& axes) {
   const Tensor sum = loss.detach().clone();
-  return tensor::all_reduce(mesh.comm({Axis::kData, Axis::kZ}), sum).wait();
+  return tensor::all_reduce(mesh.comm(axes), sum).wait();
 }
 
 }  // namespace fourfold::nn

@@ -2,22 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fourfold/nn/token_table.hpp"
+#include "fourfold/nn/vocabulary_table.hpp"
 
 namespace fourfold::nn {
 
-/// The sum of the losses of this rank's samples divided by `tokens`, the same on all ranks along x
-/// and y; summed over data and z (`total_loss`) it is the mean loss if `tokens` is the number of
-/// all tokens. `logits` are those of `table`; `targets` the tokens that should follow.
-/// Differentiable; takes the memory of the logits.
-Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const TokenTable& table, Tensor logits,
+/// The sum of the losses of the rows of `logits` divided by `tokens`, the same on all ranks along
+/// the table's `logit_axes`; summed over the others (`total_loss`) it is the mean loss if `tokens`
+/// is the number of all tokens. `logits` are those of `table`; `targets` the tokens that should
+/// follow. Differentiable; takes the memory of the logits.
+Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, Tensor logits,
                                 Tensor targets, std::int64_t tokens);
-inline Tensor cross_entropy(const Mesh& mesh, const TokenTable& table, const Tensor& logits,
+inline Tensor cross_entropy(const Mesh& mesh, const VocabularyTable& table, const Tensor& logits,
                             const Tensor& targets, std::int64_t tokens) {
   return run(cross_entropy_flow(mesh, table, logits, targets, tokens));
 }
 
-/// The sum over all ranks that have other samples, for people to see.
-Tensor total_loss(const Mesh& mesh, const Tensor& loss);
+/// The sum over all ranks that have other rows, for people to see.
+Tensor total_loss(const Mesh& mesh, const Tensor& loss,
+                  const grid::Axes& axes = {grid::Axis::kData, grid::Axis::kZ});
 
 }  // namespace fourfold::nn

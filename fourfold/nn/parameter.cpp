@@ -123,12 +123,12 @@ const comm::Communicator& Parameter::gradient_comm() const {
 
 tensor::Gathered Parameter::start_gather() const {
   const Tensor shard = value().detach();
-  const comm::Communicator& comm = weight_comm();
   tensor::Gathered gathered;
-  if (comm.size() == 1) {
+  if (is_whole()) {
     gathered.tensors = {shard};
     return gathered;
   }
+  const comm::Communicator& comm = weight_comm();
   const MemoryScope scope(MemoryClass::kCommunication);
   std::vector<std::int64_t> sizes = shard.sizes().vec();
   sizes[0] *= comm.size();
@@ -152,6 +152,18 @@ void Parameter::Use::end() {
   FOURFOLD_CHECK(open_, parameter_->name(), ": a second backward pass through the same graph");
   open_ = false;
   if (--parameter_->uses_ == 0) parameter_->reduce_sum();
+}
+
+void Parameter::Use::end_later(std::int64_t bytes, std::function<Tensor()> part) {
+  FOURFOLD_CHECK(open_, parameter_->name(), ": a second backward pass through the same graph");
+  FOURFOLD_CHECK(!parameter_->sum_.defined(), parameter_->name(), ": a part of another kind");
+  open_ = false;
+  const bool completes = --parameter_->uses_ == 0;
+  parameter_->mesh_->backlog().add(
+      bytes, [parameter = parameter_, part = std::move(part), completes, last = parameter_->last_] {
+        parameter->accumulate(part());
+        if (completes) parameter->complete(last);
+      });
 }
 
 std::shared_ptr<Parameter::Use> Parameter::use() {

@@ -129,6 +129,8 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
     Slot slot(at::ScalarType type) const { return parameter_->sum_slot(type); }
     /// Its gradient is there.
     void end();
+    /// Its gradient of the shard, `bytes` of memory, is on its way: `part` waits for it.
+    void end_later(std::int64_t bytes, std::function<Tensor()> part);
 
    private:
     std::shared_ptr<Parameter> parameter_;  // a graph may outlive its model
@@ -156,7 +158,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   Tensor trim(const Tensor& gathered) const;
 
   std::string gather_name() const override { return spec_.name; }
-  bool is_whole() const override { return weight_comm().size() == 1; }
+  bool is_whole() const override { return mesh_->size(spec_.gathered) == 1; }
   std::int64_t gathered_bytes() const override;
   bool arriving() const override { return arrival_ != nullptr && !arrival_->waited; }
   tensor::Gathered start_gather() const override;

@@ -15,16 +15,15 @@ using tensor::Pending;
 
 TokenTable::TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision& precision,
                        std::uint64_t seed)
-    : mesh_(&mesh), spec_(spec), chunks_(mesh.size(Axis::kX)) {
+    : VocabularyTable(mesh, spec, {Axis::kY, Axis::kX}), chunks_(mesh.size(Axis::kX)) {
   if (spec.width % chunks_ != 0) {
     throw ConfigError(concat(spec.name, ": a width of ", spec.width, " cannot be split over x=",
                              chunks_, "; choose a size of x that divides it"));
   }
-  here_ = grid::range_along(spec.vocabulary, {Axis::kY, Axis::kX}, mesh.grid(), mesh.coord());
   parameter_ = std::make_shared<Parameter>(mesh,
                                            ParameterSpec{.name = spec.name + ".weight",
                                                          .shape = {spec.vocabulary, spec.width},
-                                                         .kept = {Axis::kY, Axis::kX},
+                                                         .kept = logit_axes(),
                                                          .gathered = Axis::kZ,
                                                          .summed = Axis::kZ,
                                                          .deviation = spec.deviation},

@@ -1,43 +1,22 @@
-// The table of tokens: a row of hidden size for each word of the vocabulary. Looked up to embed,
-// and multiplied with to get logits, perhaps both.
+// The table of tokens on the grid of the 4-D algorithm.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
-
-#include "fourfold/nn/linear.hpp"
-#include "fourfold/nn/parameter.hpp"
+#include "fourfold/nn/vocabulary_table.hpp"
 
 namespace fourfold::nn {
 
-struct TableSpec {
-  std::string name;
-  std::int64_t vocabulary = 0;
-  std::int64_t width = 0;
-  Activations activations = Activations::kSharded;
-  double deviation = 0.02;
-};
-
 /// Split over y, x and then z by rows; the hidden dimension is whole. Sizes need not divide.
-class TokenTable {
+class TokenTable final : public VocabularyTable {
  public:
   TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision& precision,
              std::uint64_t seed);
-  TokenTable(const TokenTable&) = delete;
-  TokenTable& operator=(const TokenTable&) = delete;
 
-  /// The rows of `tokens` (those of this rank's samples) as a hidden state.
-  Flow<Tensor> lookup_flow(Tensor tokens) const;
-  Tensor lookup(const Tensor& tokens) const { return run(lookup_flow(tokens)); }
+  /// A hidden state of the rows of all these tokens, as `activations` say.
+  Flow<Tensor> lookup_flow(Tensor tokens) const override;
 
-  /// hidden · tableᵀ: all rows of this rank's samples, the columns split over y and x.
-  Flow<Tensor> logits_flow(Tensor hidden) const;
-  Tensor logits(const Tensor& hidden) const { return run(logits_flow(hidden)); }
-
-  /// The tokens whose rows or logits this rank has during their use.
-  const grid::Range& here() const { return here_; }
-  const ParameterPtr& parameter() const { return parameter_; }
-  const TableSpec& spec() const { return spec_; }
+  /// All rows of the samples of this rank's data and z; the columns are split over y and x.
+  Flow<Tensor> logits_flow(Tensor hidden) const override;
 
  private:
   struct LogitsCall;
@@ -51,11 +30,7 @@ class TokenTable {
   Tensor multiply(const Tensor& chunks) const;
   void backward_products(LogitsCall& call, const Tensor& gradient) const;
 
-  const Mesh* mesh_;
-  TableSpec spec_;
   std::int64_t chunks_;
-  grid::Range here_;
-  ParameterPtr parameter_;
 };
 
 }  // namespace fourfold::nn

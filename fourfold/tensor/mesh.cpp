@@ -33,6 +33,9 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
       {Axis::kPipe, Purpose::kActivations},
       {Axis::kPipe, Purpose::kGradients},
       {Axis::kPipe, Purpose::kWeights},  // of a table that the first and the last stage share
+      {Axis::kY, Purpose::kWeights},     // panels of SUMMA's weights
+      {Axis::kY, Purpose::kGradients},   // and of their gradients
+      {{Axis::kData, Axis::kZ, Axis::kY}, Purpose::kActivations},  // the loss of SUMMA
   };
   return kGroups;
 }
@@ -101,6 +104,12 @@ void Mesh::compute(const char* name, double flops, std::int64_t bytes) const {
 void Mesh::trace(comm::Timeline* timeline) {
   timeline_ = timeline;
   world_->trace(timeline);
+}
+
+std::vector<std::string> Mesh::group_names() const {
+  std::vector<std::string> names = {grid::to_string(everyone_.group().axes)};
+  for (const Entry& entry : entries_) names.push_back(grid::to_string(entry.axes));
+  return names;
 }
 
 std::string Mesh::lane_name(int lane) const {

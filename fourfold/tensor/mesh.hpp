@@ -67,6 +67,8 @@ class Mesh {
   /// The rank has computed: a line in the schedule, and a span in the timeline that ends now.
   void compute(const char* name, double flops, std::int64_t bytes) const;
 
+  /// The names that counters have for all groups there are: "x", "y+x", ..., "all".
+  std::vector<std::string> group_names() const;
   /// What the lane is for: "x activations", "z weights".
   std::string lane_name(int lane) const;
 

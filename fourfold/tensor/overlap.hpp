@@ -22,6 +22,9 @@ struct Overlap {
   /// A rank's samples go in two halves, and each hides the other's communication; inputs that the
   /// backward pass brings together again start one layer ahead.
   bool halves = true;
+  /// Of SUMMA: the next panels behind the product of the current ones, and the sum of the last one
+  /// behind the next product.
+  bool panels = true;
 
   /// Bytes of weights ahead of their use at most, and of gradients under way; one of each is always
   /// allowed.
@@ -35,7 +38,7 @@ struct Overlap {
   static Overlap none() {
     Overlap off;
     off.input_gradients = off.weight_gradients = off.weights = false;
-    off.keep_weights = off.data = off.halves = false;
+    off.keep_weights = off.data = off.halves = off.panels = false;
     return off;
   }
 

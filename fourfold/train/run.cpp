@@ -16,8 +16,7 @@
 #include "fourfold/data/mix.hpp"
 #include "fourfold/report/chrome_trace.hpp"
 #include "fourfold/report/page.hpp"
-#include "fourfold/tensor/dtype.hpp"
-#include "fourfold/tensor/gemm_rate.hpp"
+#include "fourfold/train/all_ranks.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/run_folder.hpp"
@@ -28,14 +27,6 @@
 namespace fourfold::train {
 
 namespace {
-
-/// The largest value that any rank has.
-std::int64_t largest(const Mesh& mesh, std::int64_t value) {
-  if (mesh.everyone().size() > 1) {
-    mesh.everyone().all_reduce({&value, 1, schedule::DType::kI64}, comm::ReduceOp::kMax).wait();
-  }
-  return value;
-}
 
 /// However long the others take: to prepare a text, or to write to a slow disk, is no failure.
 void wait_patiently(const comm::Communicator& everyone) {
@@ -78,16 +69,6 @@ void check_agreement(const comm::World& world, const comm::Communicator& everyon
                              " has other data or another configuration than rank 0 on ",
                              world.host(0), ": all hosts must see the same files"));
   }
-}
-
-/// Of all ranks together, measured at once, as in training: they share the machine.
-FlopsPerSecond measure_gemm_rate(const Mesh& mesh, at::ScalarType type) {
-  if (mesh.everyone().size() > 1) mesh.everyone().barrier().wait();
-  double rate = tensor::gemm_rate(tensor::dtype_of(type)).value();
-  if (mesh.everyone().size() > 1) {
-    mesh.everyone().all_reduce({&rate, 1, schedule::DType::kF64}).wait();
-  }
-  return FlopsPerSecond(rate);
 }
 
 /// The largest that the process has been in memory.
@@ -141,10 +122,13 @@ class Run {
     checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "");
     wait_patiently(mesh_->everyone());
     if (tracer_) collect_traces();
+    const auto largest_bytes = [this](Bytes own) {
+      return Bytes(static_cast<std::int64_t>(largest(*mesh_, static_cast<double>(own.value()))));
+    };
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
-      metrics_.memory.by_class[i] = Bytes(largest(*mesh_, peaks.by_class[i].value()));
+      metrics_.memory.by_class[i] = largest_bytes(peaks.by_class[i]);
     }
-    metrics_.peak_rss = Bytes(largest(*mesh_, peak_rss().value()));
+    metrics_.peak_rss = largest_bytes(peak_rss());
     if (!first_) return;
     save_description();
     summarise();

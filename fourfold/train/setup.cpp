@@ -34,6 +34,7 @@ tensor::Overlap overlap_of(const config::OverlapConfig& config) {
   overlap.keep_weights = config.keep_weights;
   overlap.data = config.data;
   overlap.halves = config.halves;
+  overlap.panels = config.panels;
   overlap.window = config.window_mib * kMib;
   overlap.keep = config.keep_mib * kMib;
   overlap.segment = config.segment_mib * kMib;
@@ -81,6 +82,9 @@ Recipe recipe_of(const config::Config& config) {
   recipe.model.activations = config.parallel.activations == config::Activations::kSharded
                                  ? nn::Activations::kSharded
                                  : nn::Activations::kReplicated;
+  const config::Algorithm algorithm = config::strategy_of(config.parallel.strategy).algorithm;
+  recipe.model.algorithm =
+      algorithm == config::Algorithm::kSumma ? nn::Algorithm::kSumma : nn::Algorithm::k4d;
   recipe.model.checkpoint = config.train.checkpoint_activations;
   recipe.model.precision = precision_of(config.train.precision);
   recipe.model.seed = config.train.seed;
@@ -111,6 +115,7 @@ std::string describe(const tensor::Overlap& overlap, int parts) {
   add("keep_weights", overlap.keep_weights);
   add("data", overlap.data);
   add("halves", overlap.halves);
+  add("panels", overlap.panels);
   std::string text = "overlaps: " + (off.empty()  ? "all"
                                      : on.empty() ? "none"
                                                   : join(on, ", ") + "; not " + join(off, ", "));

@@ -98,11 +98,6 @@ Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
   model::check_owners(mesh, stages_);
 }
 
-/// Along x and y all ranks have the same part of the loss: one of them counts.
-bool Trainer::counts_loss() const {
-  return mesh_->coord()[Axis::kX] == 0 && mesh_->coord()[Axis::kY] == 0;
-}
-
 Pass Trainer::read_pass(std::int64_t first_sample, bool data, const ReadSample& read) const {
   Pass pass;
   pass.batch.samples = recipe_.micro_batch;
@@ -178,7 +173,7 @@ StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
     throw;
   }
   const double squares = optimizer_.reduce_gradients();
-  std::array<double, 2> sums = {counts_loss() ? loss : 0, squares};
+  std::array<double, 2> sums = {stages_[0].counts_loss() ? loss : 0, squares};
   sum_over_everyone(*mesh_, sums);
   const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.rates.rate(number)};
   if (!std::isfinite(sums[0]) || !std::isfinite(sums[1])) {
@@ -210,7 +205,7 @@ double Trainer::validate(std::int64_t passes, const ReadSample& read) {
       if (!mesh_->dry()) sum[0] += part.item<double>();
     }
   }
-  if (!counts_loss()) sum[0] = 0;
+  if (!stages_[0].counts_loss()) sum[0] = 0;
   sum_over_everyone(*mesh_, sum);
   return sum[0];
 }

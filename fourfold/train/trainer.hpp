@@ -62,7 +62,6 @@ class Trainer {
   double run_passes(std::int64_t number, const ReadSample& read);
   double run_pipeline(std::int64_t number, const ReadSample& read);
   ReadPass reader(std::int64_t number, const ReadSample& read) const;
-  bool counts_loss() const;
 
   const Mesh* mesh_;
   Recipe recipe_;

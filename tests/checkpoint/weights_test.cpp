@@ -179,6 +179,38 @@ TEST(Weights, WrittenOnAnyGridAsGpt2HasThem) {
   }
 }
 
+/// Other layouts, the same file; weights are the same along z, and sent once.
+TEST(Weights, WrittenAndReadBySumma) {
+  for (const bool tied : {true, false}) {
+    GptSpec spec = small_spec();
+    spec.tied = tied;
+    const Weights weights = perturbed(initial_weights(spec));
+    for (const grid::Sizes& sizes :
+         {grid::Sizes{.x = 2, .y = 2}, grid::Sizes{.x = 2, .y = 2, .z = 2, .data = 2},
+          grid::Sizes{.x = 4, .y = 4}}) {
+      const Folder folder;
+      const grid::Grid grid(sizes);
+      on_threads(grid.ranks(), [&](comm::World& world) {
+        const tensor::Mesh mesh(world, grid);
+        GptSpec summa = spec;
+        summa.algorithm = nn::Algorithm::kSumma;
+        const model::Gpt gpt(mesh, summa, 8);
+        load_everything(mesh, gpt, weights);
+        checkpoint::save_weights(mesh, gpt, folder.path());
+        summa.seed = 99;
+        const model::Gpt other(mesh, summa, 8);
+        checkpoint::load_weights(mesh, other, folder.path());
+        for (std::size_t i = 0; i < gpt.parameters().size(); ++i) {
+          const auto& name = gpt.parameters()[i]->name();
+          expect_on_all_ranks(
+              world, at::equal(gpt.parameters()[i]->value(), other.parameters()[i]->value()), name);
+        }
+      });
+      expect_file(folder.path(), spec, weights);
+    }
+  }
+}
+
 TEST(Weights, ReadOnAnyGridFromAnyType) {
   for (const nn::Precision written :
        {nn::Precision::float64(), nn::Precision::float32(), nn::Precision::bf16()}) {

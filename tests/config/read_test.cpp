@@ -68,6 +68,7 @@ weights = false
 keep_weights = true
 data = false
 halves = false
+panels = true
 window_mib = 3
 keep_mib = 0
 segment_mib = 5
@@ -87,7 +88,7 @@ Config everything() {
                        2,
                        3,
                        {Axis::kData, Axis::kZ, Axis::kPipe, Axis::kX, Axis::kY}},
-          .overlap = {false, true, false, true, false, false, 3, 0, 5}};
+          .overlap = {false, true, false, true, false, false, true, 3, 0, 5}};
 }
 
 class Read : public ConfigTest {};

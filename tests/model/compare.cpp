@@ -34,9 +34,10 @@ void see_padding(Worst& worst, const Tensor& shard, const grid::Block& block,
 
 }  // namespace
 
-void sum_over_data(const tensor::Mesh& mesh, const nn::Parameters& parameters) {
-  const comm::Communicator& comm = mesh.comm(Axis::kData, tensor::Purpose::kGradients);
+void sum_over_replicas(const tensor::Mesh& mesh, const nn::Parameters& parameters) {
   for (const nn::ParameterPtr& parameter : parameters) {
+    const comm::Communicator& comm =
+        mesh.comm(parameter->spec().replicas, tensor::Purpose::kGradients);
     if (comm.size() > 1) comm.all_reduce(tensor::view(parameter->gradient())).wait();
   }
 }
@@ -57,9 +58,9 @@ void see_gradient(Worst& worst, const tensor::Mesh& mesh, nn::Parameter& paramet
 
 namespace {
 
-Tensor own_samples(const tensor::Mesh& mesh, const Tensor& all) {
-  const std::int64_t local = all.size(0) / mesh.size({Axis::kData, Axis::kZ});
-  return all.narrow(0, mesh.index({Axis::kData, Axis::kZ}) * local, local).contiguous();
+Tensor own_samples(const tensor::Mesh& mesh, const Tensor& all, const grid::Axes& axes) {
+  const std::int64_t local = all.size(0) / mesh.size(axes);
+  return all.narrow(0, mesh.index(axes) * local, local).contiguous();
 }
 
 /// Checks the initial values against those of one rank, and replaces them by `weights`.
@@ -93,23 +94,24 @@ Comparison compare(comm::World& world, const Case& c, const Weights& initial,
     const nn::Batch batch{
         .samples = samples, .context = c.spec.context, .first_sample = pass * samples, .step = 3};
     const auto here = [&](const Tensor& all) {
-      return own_samples(mesh, all.narrow(0, pass * samples, samples));
+      return own_samples(mesh, all.narrow(0, pass * samples, samples), {Axis::kData, Axis::kZ});
     };
     {
       const at::NoGradGuard no_graph;
       const Tensor logits = gpt.logits(here(tokens), batch, c.training);
       const grid::Range part =
-          grid::range_along(c.spec.vocabulary, {Axis::kY, Axis::kX}, mesh.grid(), mesh.coord());
-      const Tensor expected = here(reference.logits).flatten(0, 1);
+          grid::range_along(c.spec.vocabulary, gpt.logit_axes(), mesh.grid(), mesh.coord());
+      const Tensor all = reference.logits.narrow(0, pass * samples, samples);
+      const Tensor expected = own_samples(mesh, all, gpt.loss_axes()).flatten(0, 1);
       worst.see(relative_error(logits.narrow(1, 0, part.size()),
                                expected.narrow(1, part.begin, part.size()), reference.logits),
                 "logits");
     }
     const Tensor loss = gpt.loss(here(tokens), here(targets), batch, tokens.numel(), c.training);
-    total += nn::total_loss(mesh, loss).item<double>();
+    total += nn::total_loss(mesh, loss, gpt.loss_axes()).item<double>();
     loss.backward();
   }
-  sum_over_data(mesh, gpt.parameters());
+  sum_over_replicas(mesh, gpt.parameters());
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     see_gradient(worst, mesh, *parameter, reference.gradients.at(parameter->name()));
   }

@@ -28,8 +28,8 @@ grid::Block block_here(const tensor::Mesh& mesh, const nn::Parameter& parameter)
 /// Replaces this rank's part of a parameter by that of `whole`.
 void load(const tensor::Mesh& mesh, nn::Parameter& parameter, const Tensor& whole);
 
-/// Sums the gradients over the ranks that have other samples.
-void sum_over_data(const tensor::Mesh& mesh, const nn::Parameters& parameters);
+/// Sums the gradients over the ranks that have the same shard, as the optimizer does.
+void sum_over_replicas(const tensor::Mesh& mesh, const nn::Parameters& parameters);
 
 /// Compares the gradient with this rank's part of `whole`; padding must be zero.
 void see_gradient(Worst& worst, const tensor::Mesh& mesh, nn::Parameter& parameter,

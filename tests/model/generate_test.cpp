@@ -31,9 +31,13 @@ model::GptSpec spec_of() {
 }
 
 std::vector<double> logits_on(comm::World& world, const grid::Grid& grid,
-                              const std::vector<std::int64_t>& tokens) {
+                              const std::vector<std::int64_t>& tokens, nn::Algorithm algorithm) {
   const tensor::Mesh mesh(world, grid);
-  const model::Gpt gpt(mesh, spec_of(), 1);
+  model::GptSpec spec = spec_of();
+  spec.algorithm = algorithm;
+  const bool summa = algorithm == nn::Algorithm::kSumma;
+  if (summa) spec.activations = nn::Activations::kSharded;
+  const model::Gpt gpt(mesh, spec, summa ? grid.size(grid::Axis::kY) : 1);
   return model::next_logits(mesh, gpt, tokens, 35);
 }
 
@@ -51,11 +55,19 @@ TEST(Generate, LogitsAreTheReferencesOnEveryGrid) {
     const ReferenceResult reference =
         run_reference(spec_of(), initial_weights(spec_of()), input, input, 0, false);
     const Tensor expected = reference.logits.select(1, static_cast<std::int64_t>(count) - 1);
-    for (const grid::Sizes& sizes :
-         {grid::Sizes{}, grid::Sizes{.x = 2}, grid::Sizes{.y = 4}, grid::Sizes{.x = 2, .y = 2}}) {
+    using nn::Algorithm;
+    const std::vector<std::pair<grid::Sizes, Algorithm>> cases = {
+        {{}, Algorithm::k4d},
+        {{.x = 2}, Algorithm::k4d},
+        {{.y = 4}, Algorithm::k4d},
+        {{.x = 2, .y = 2}, Algorithm::k4d},
+        {{}, Algorithm::kSumma},
+        {{.x = 2, .y = 2}, Algorithm::kSumma},
+        {{.x = 4, .y = 4}, Algorithm::kSumma}};
+    for (const auto& [sizes, algorithm] : cases) {
       const grid::Grid grid(sizes);
       on_threads(grid.ranks(), [&](comm::World& world) {
-        const std::vector<double> logits = logits_on(world, grid, tokens);
+        const std::vector<double> logits = logits_on(world, grid, tokens, algorithm);
         double worst = logits.size() == 35 ? 0 : INFINITY;
         for (std::size_t i = 0; i < 35 && worst < 1; ++i) {
           worst = std::max(worst, std::abs(logits[i] - expected.data_ptr<double>()[i]));

@@ -107,7 +107,7 @@ void see_layer(Worst& worst, const tensor::Mesh& mesh, const LinearSpec& spec,
         relative_error(input.grad(), part_of(mesh, pass.input_gradient, in), pass.input_gradient),
         name + "input gradient");
   }
-  sum_over_data(mesh, layer.parameters());
+  sum_over_replicas(mesh, layer.parameters());
   Worst here;
   see_gradient(here, mesh, *layer.weight(), serial.weight.grad());
   if (spec.bias) see_gradient(here, mesh, *layer.bias(), serial.bias.grad());

@@ -7,6 +7,8 @@
 #include <ATen/ops/isfinite.h>
 #include <gtest/gtest.h>
 
+#include "fourfold/nn/token_table.hpp"
+
 #include "tests/model/compare.hpp"
 #include "tests/nn/pieces.hpp"
 

@@ -10,6 +10,7 @@
 #include "fourfold/nn/elementwise.hpp"
 #include "fourfold/nn/loss.hpp"
 #include "fourfold/nn/positions.hpp"
+#include "fourfold/nn/token_table.hpp"
 #include "fourfold/nn/vectors.hpp"
 
 namespace fourfold::test {

@@ -70,7 +70,7 @@ Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& 
   worst.see(relative_error(leaf.grad(), part_of(mesh, serial.input_gradient, layout),
                            serial.input_gradient),
             "input gradient");
-  sum_over_data(mesh, vectors.parameters());
+  sum_over_replicas(mesh, vectors.parameters());
   see_gradient(worst, mesh, *layer.scale(), serial.scale.grad());
   see_gradient(worst, mesh, *layer.shift(), serial.shift.grad());
   return worst;

@@ -61,7 +61,12 @@ TEST_F(GatherAgainTest, StartsEachAtItsTurnWhenSwitchedOff) {
 
 TEST_F(GatherAgainTest, AnotherOrderIsOnlyLessAhead) {
   GatherAgain again(true);
-  EXPECT_EQ(run(again, "cdab"), "cdCbDaAB");
+  EXPECT_EQ(run(again, "cdab"), "cbCdDaAB");
+}
+
+TEST_F(GatherAgainTest, AnOlderGraphIsReachedFirst) {
+  GatherAgain again(true);
+  EXPECT_EQ(run(again, "badc"), "baBAdcDC");
 }
 
 TEST_F(GatherAgainTest, ForgetsWhatIsGone) {

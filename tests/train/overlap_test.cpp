@@ -29,12 +29,13 @@ struct Switch {
   const char* name;
   bool Overlap::*on;
 };
-constexpr std::array<Switch, 6> kSwitches = {{{"input_gradients", &Overlap::input_gradients},
+constexpr std::array<Switch, 7> kSwitches = {{{"input_gradients", &Overlap::input_gradients},
                                               {"weight_gradients", &Overlap::weight_gradients},
                                               {"weights", &Overlap::weights},
                                               {"keep_weights", &Overlap::keep_weights},
                                               {"data", &Overlap::data},
-                                              {"halves", &Overlap::halves}}};
+                                              {"halves", &Overlap::halves},
+                                              {"panels", &Overlap::panels}}};
 
 std::string name_of(const Overlap& overlap) {
   std::string name;

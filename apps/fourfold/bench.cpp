@@ -1,0 +1,129 @@
+// fourfold bench: strategies side by side on the same model, batch, data and ranks.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/bench.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/file.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/comm/thread/thread.hpp"
+#include "fourfold/config/strategy.hpp"
+#include "fourfold/config/value.hpp"
+#include "fourfold/launch/environment.hpp"
+#include "fourfold/tensor/memory.hpp"
+
+#include "apps/fourfold/commands.hpp"
+#include "apps/fourfold/console.hpp"
+#include "apps/fourfold/options.hpp"
+#include "apps/fourfold/ranks.hpp"
+
+namespace fourfold::app {
+
+namespace {
+
+struct Options {
+  RankOptions ranks;
+  config::Source source;
+  std::string strategies = "all";
+  std::int64_t steps = 5;
+  int threads = 0;
+  std::string json;
+};
+
+/// "all" or names with commas between them.
+std::vector<std::string> parse_strategies(const std::string& text) {
+  std::vector<std::string> all;
+  for (const config::Strategy& strategy : config::strategies()) all.emplace_back(strategy.name);
+  if (text == "all") return all;
+  std::vector<std::string> chosen;
+  for (const std::string& name : split(text, ',')) {
+    if (std::find(all.begin(), all.end(), name) == all.end()) {
+      throw ConfigError(concat("--strategies ", config::escape(text), ": there is no ",
+                               config::escape(name), "; there are ", join(all, ", "), ", or all"));
+    }
+    chosen.push_back(name);
+  }
+  return chosen;
+}
+
+void show(const train::BenchRow& row) {
+  if (!row.refused.empty()) {
+    std::printf("%s does not run here\n", row.strategy.c_str());
+  } else {
+    std::printf("%s on %s: %.3f s a step, loss %.6f\n", row.strategy.c_str(),
+                train::short_name(row.sizes).c_str(), row.step.value(), row.loss);
+  }
+  std::fflush(stdout);
+}
+
+/// One rank's part.
+void bench(comm::World& world, const Options& options, config::Config config) {
+  const train::Console console = make_console();
+  const train::Dataset data = train::open_dataset(config, "", [&](const std::string& line) {
+    if (world.rank() == 0) console.show(line);
+  });
+  const train::Bench result = train::compare(
+      world, config, data, parse_strategies(options.strategies), options.steps, show);
+  if (world.rank() != 0) return;
+  std::printf("\n%d ranks, %lld steps each, of %lld sequences of %lld tokens; MB are 10^6 bytes\n",
+              world.size(), static_cast<long long>(options.steps),
+              static_cast<long long>(config.train.batch),
+              static_cast<long long>(config.model.context));
+  std::printf("\n%s", train::to_table(result).c_str());
+  std::fflush(stdout);
+  if (!options.json.empty()) write_text(options.json, train::to_json(result, world.size()));
+}
+
+int run(Options& options, char** argv) {
+  const config::Config config = config::read(options.source);
+  static_cast<void>(parse_strategies(options.strategies));
+  if (!options.source.grid.empty()) {
+    throw ConfigError("--grid does not go with bench: every strategy has sizes of its own");
+  }
+  if (options.steps < 1) throw ConfigError("--steps must be at least 1");
+  if (!options.json.empty()) check_writable("--json", options.json);
+  if (options.threads < 0) throw ConfigError("--threads must be at least 1");
+  // Prepared once, so that no rank has to wait for it.
+  if (options.ranks.ranks || options.threads > 0) {
+    config::Config copy = config;
+    static_cast<void>(train::open_dataset(copy, "", make_console().show));
+    announce_terminal();
+  }
+  tensor::keep_freed_memory();
+  if (options.threads == 0) {
+    return run_on_ranks(options.ranks, argv,
+                        [&](comm::World& world) { bench(world, options, config); });
+  }
+  if (options.ranks.ranks) throw ConfigError("give --ranks or --threads, not both");
+  comm::Options comm_options;
+  comm_options.deadline = Seconds(options.ranks.deadline);
+  comm::thread::run(
+      options.threads, [&](comm::World& world) { bench(world, options, config); }, comm_options);
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Command& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* bench = app.add_subcommand(
+      "bench", "trains some steps with each strategy and puts them side by side");
+  add_config_options(*bench, options->source);
+  add_rank_options(*bench, options->ranks);
+  bench->add_option("--strategies", options->strategies, "all, or some with commas between them")
+      ->capture_default_str();
+  bench->add_option("--steps", options->steps, "of each strategy")->capture_default_str();
+  bench->add_option("--threads", options->threads,
+                    "instead of --ranks: so many ranks as threads of this process, to see bytes "
+                    "and memory of more ranks than the machine has room for");
+  bench->add_option("--json", options->json, "write the results to this file as well");
+  bench->callback(
+      [options, &command] { command = [options](char** argv) { return run(*options, argv); }; });
+}
+
+}  // namespace fourfold::app

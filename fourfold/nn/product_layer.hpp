@@ -1,0 +1,60 @@
+// A linear layer, whatever the algorithm of its product: O = I·Wᵀ + b.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "fourfold/nn/flow.hpp"
+#include "fourfold/nn/parameter.hpp"
+
+namespace fourfold::nn {
+
+/// How an input or output of the 4-D algorithm is spread over the axis that it is whole along
+/// during the product.
+enum class Spread {
+  kRows,     ///< each rank has some of the rows
+  kColumns,  ///< each rank has some of the columns
+  kCopies,   ///< each rank has all of it
+};
+
+struct LinearSpec {
+  std::string name;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  // Of the 4-D algorithm alone: with SUMMA input and output have one layout.
+  bool transposed = false;  ///< contracts over y and produces over x, instead of the reverse
+  Spread input = Spread::kRows;
+  Spread output = Spread::kRows;
+  bool bias = true;
+  double deviation = 0.02;  ///< of the initial weights
+};
+
+class ProductLayer {
+ public:
+  ProductLayer(const ProductLayer&) = delete;
+  ProductLayer& operator=(const ProductLayer&) = delete;
+  virtual ~ProductLayer() = default;
+
+  /// `bias` is the vector of this layer as gathered (vectors.hpp), undefined if it has none.
+  /// Differentiable in both; the weight's gradient is added to the parameter.
+  virtual Flow<Tensor> flow(Tensor input, Tensor bias) const = 0;
+  Tensor forward(const Tensor& input, const Tensor& bias) const { return run(flow(input, bias)); }
+
+  const LinearSpec& spec() const { return spec_; }
+  const ParameterPtr& weight() const { return weight_; }
+  const ParameterPtr& bias() const { return bias_; }  ///< null if it has none
+  Parameters parameters() const {
+    Parameters all = {weight_};
+    if (bias_) all.push_back(bias_);
+    return all;
+  }
+
+ protected:
+  explicit ProductLayer(LinearSpec spec) : spec_(std::move(spec)) {}
+
+  LinearSpec spec_;
+  ParameterPtr weight_;
+  ParameterPtr bias_;
+};
+
+}  // namespace fourfold::nn

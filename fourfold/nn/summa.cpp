@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/summa.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/nn/node.hpp"
+#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/mixed_kernels.hpp"
+#include "fourfold/tensor/product.hpp"
+
+namespace fourfold::nn {
+
+using grid::Axes;
+using grid::Axis;
+using tensor::Into;
+using tensor::MemoryClass;
+using tensor::MemoryScope;
+using tensor::Panels;
+using tensor::PanelSums;
+using tensor::Purpose;
+
+void check_square(const Mesh& mesh) {
+  if (mesh.size(Axis::kX) == mesh.size(Axis::kY)) return;
+  throw ConfigError(concat("SUMMA multiplies on a square of ranks: x=", mesh.size(Axis::kX),
+                           " and y=", mesh.size(Axis::kY), " must be equal"));
+}
+
+ParameterSpec summa_weight(const Mesh& mesh, const std::string& name, const grid::Shape& shape,
+                           double deviation) {
+  ParameterSpec spec{
+      .name = name, .shape = shape, .kept = Axis::kX, .columns = Axis::kY, .deviation = deviation};
+  if (mesh.size(Axis::kZ) > 1) spec.replicas = {Axis::kData, Axis::kZ};
+  return spec;
+}
+
+SummaProduct::SummaProduct(const Mesh& mesh, ParameterPtr weight, const Names& names)
+    : mesh_(&mesh), weight_(std::move(weight)), names_(names), steps_(mesh.size(Axis::kX)) {
+  FOURFOLD_CHECK_EQ(mesh.size(Axis::kY), steps_, "SUMMA on ranks that are no square");
+}
+
+/// One call: what its nodes share, and what is on its way between them.
+struct SummaProduct::Call {
+  std::shared_ptr<Parameter::Use> use;  ///< null while no graph is made
+  Tensor bias;
+  Tensor input;  ///< kept for the backward pass: this rank's block
+  Panels inputs;
+  Panels weights;
+  PanelSums input_gradient;
+};
+
+Panels SummaProduct::input_panels(const Tensor& input) const {
+  return {mesh_->comm(Axis::kX), input, ahead()};
+}
+
+/// Their lane is not that of activations: what is known before never waits for what is not.
+Panels SummaProduct::weight_panels() const {
+  return {mesh_->comm(Axis::kY, Purpose::kWeights), weight_->value().detach(), ahead()};
+}
+
+/// O(i,j) = sum over t of I(i,t) · W(t)ᵀ, where W(t) is the block of row t in this column.
+Tensor SummaProduct::multiply(Call& call) const {
+  Panels inputs = std::exchange(call.inputs, {});
+  Panels weights = std::exchange(call.weights, {});
+  Tensor out;
+  for (int t = 0; t < steps_; ++t) {
+    inputs.start();
+    weights.start();
+    const Tensor input = inputs.next();
+    const Tensor weight = weights.next();
+    if (t == 0) {
+      // Sums of several products of bf16 are rounded once, at the end.
+      const auto type =
+          steps_ > 1 ? tensor::statistics_type(input.scalar_type()) : input.scalar_type();
+      out = at::empty({input.size(0), weight.size(0)}, input.options().dtype(type));
+      if (call.bias.defined()) out.copy_(call.bias.expand_as(out));
+    }
+    const Into into = t > 0 || call.bias.defined() ? Into::kSum : Into::kNew;
+    tensor::product(*mesh_, names_.forward, out, input, weight.t(), into);
+  }
+  return out.to(weight_->leaf().scalar_type());
+}
+
+/// dI(i,t) = sum over j of dO(i,j) · W(t), which goes to column t. The first panel of the product
+/// that follows, one of `inputs`, is sent behind the last step.
+void SummaProduct::multiply_for_input(Call& call, const Tensor& gradient, Panels weights,
+                                      Panels& inputs) const {
+  call.input_gradient =
+      PanelSums(mesh_->comm(Axis::kX), {gradient.size(0), weight_->leaf().size(1)},
+                gradient.options(), comm::Priority::kUrgent, ahead());
+  for (int t = 0; t < steps_; ++t) {
+    weights.start();
+    if (t + 1 == steps_) inputs.start();
+    const Tensor weight = weights.next();
+    Tensor summand = call.input_gradient.summand();
+    tensor::product(*mesh_, names_.input_gradient, summand, gradient, weight);
+    call.input_gradient.send();
+  }
+}
+
+/// The gradient of W(t) = sum over i of dO(i,j)ᵀ · I(i,t), which goes to row t.
+void SummaProduct::multiply_for_weight(Call& call, const Tensor& gradient, Panels inputs) const {
+  if (steps_ == 1) {
+    const Tensor input = inputs.next();
+    Parameter::Slot slot = call.use->slot(input.scalar_type());
+    tensor::product(*mesh_, names_.weight_gradient, slot.tensor, gradient.t(), input, slot.into);
+    call.use->end();
+    return;
+  }
+  const MemoryScope scope(MemoryClass::kCommunication);
+  const Tensor& weight = weight_->leaf();
+  const bool later = mesh_->overlap().weight_gradients;
+  const auto sums = std::make_shared<PanelSums>(
+      mesh_->comm(Axis::kY, Purpose::kGradients), weight.sizes().vec(), weight.options(),
+      later ? comm::Priority::kBackground : comm::Priority::kUrgent, ahead());
+  for (int t = 0; t < steps_; ++t) {
+    inputs.start();
+    const Tensor input = inputs.next();
+    Tensor summand = sums->summand();
+    tensor::product(*mesh_, names_.weight_gradient, summand, gradient.t(), input);
+    sums->send();
+  }
+  // Two summands and the sum.
+  call.use->end_later(3 * static_cast<std::int64_t>(weight.nbytes()),
+                      [sums] { return sums->wait(); });
+}
+
+variable_list SummaProduct::backward(Call& call, const Tensor& gradient) const {
+  FOURFOLD_CHECK(call.input.defined(), weight_->name(), ": a second backward pass");
+  const tensor::Overlap& overlap = mesh_->overlap();
+  Panels weights = weight_panels();
+  Panels inputs = input_panels(std::exchange(call.input, Tensor()));
+  weights.start();
+  variable_list result = {token(gradient.options())};
+  if (call.bias.defined()) {
+    result.push_back(tensor::column_sums(gradient));
+    mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
+                   static_cast<std::int64_t>(gradient.nbytes()));
+  }
+  multiply_for_input(call, gradient, std::move(weights), inputs);
+  if (!overlap.input_gradients) call.input_gradient.settle();
+  multiply_for_weight(call, gradient, std::move(inputs));
+  mesh_->settle_gradients();
+  return result;
+}
+
+// Two nodes, with communication between them in both directions: send the first panels; make the
+// product. Backward: make both products; end the sums of the input's gradient.
+Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias) const {
+  FOURFOLD_CHECK_EQ(input.dim(), 2, weight_->name(), ": the input is a matrix");
+  FOURFOLD_CHECK_EQ(input.size(1), weight_->leaf().size(1), weight_->name());
+  FOURFOLD_CHECK(input.is_contiguous());
+  const auto call = std::make_shared<Call>();
+  const at::TensorOptions options = input.options();
+  call->use = weight_->use();
+  call->bias = bias.defined() ? bias.detach() : Tensor();
+  if (call->use) call->input = input.detach();
+  variable_list passed = node(
+      {input, weight_->leaf()},
+      [&](const variable_list& in) -> variable_list {
+        call->inputs = input_panels(in[0].detach());
+        call->weights = weight_panels();
+        call->inputs.start();
+        call->weights.start();
+        return {token(options)};
+      },
+      [call](const variable_list&) -> variable_list {
+        return {call->input_gradient.wait(), Tensor()};
+      });
+  input = Tensor();
+  co_await Turn{steps_ > 1};
+
+  if (bias.defined()) passed.push_back(bias);
+  co_return node(
+      passed, [&](const variable_list&) -> variable_list { return {multiply(*call)}; },
+      [this, call](const variable_list& gradients) {
+        return backward(*call, gradients[0].contiguous());
+      })[0];
+}
+
+// --- a layer of it
+
+namespace {
+
+void check_divides(const LinearSpec& spec, const char* what, std::int64_t size, int by) {
+  if (size % by != 0) {
+    throw ConfigError(concat(spec.name, ": ", size, " ", what, " cannot be split over x=", by,
+                             " and y=", by, "; choose sizes that divide it"));
+  }
+}
+
+}  // namespace
+
+SummaLinear::SummaLinear(const Mesh& mesh, const LinearSpec& spec, const Precision& precision,
+                         std::uint64_t seed)
+    : ProductLayer(spec) {
+  check_square(mesh);
+  const int side = mesh.size(Axis::kX);
+  check_divides(spec, "inputs", spec.in, side);
+  check_divides(spec, "outputs", spec.out, side);
+  weight_ = std::make_shared<Parameter>(
+      mesh, summa_weight(mesh, spec.name + ".weight", {spec.out, spec.in}, spec.deviation),
+      precision, seed);
+  product_ = std::make_unique<SummaProduct>(
+      mesh, weight_, SummaProduct::Names{"linear", "linear dI", "linear dW"});
+  if (!spec.bias) return;
+  ParameterSpec bias{.name = spec.name + ".bias",
+                     .shape = {spec.out},
+                     .kept = Axis::kX,
+                     .gathered = {Axis::kY, Axis::kZ},
+                     .summed = {Axis::kY, Axis::kZ}};
+  bias_ =
+      std::make_shared<Parameter>(mesh, bias, Precision{precision.master, precision.master}, seed);
+}
+
+Flow<Tensor> SummaLinear::flow(Tensor input, Tensor bias) const {
+  FOURFOLD_CHECK_EQ(bias.defined(), bias_ != nullptr, spec_.name);
+  return product_->flow(std::move(input), std::move(bias));
+}
+
+}  // namespace fourfold::nn

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/summa_table.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/nn/node.hpp"
+#include "fourfold/tensor/vocabulary_kernels.hpp"
+
+namespace fourfold::nn {
+
+using grid::Axis;
+using tensor::Into;
+using tensor::Pending;
+
+SummaTable::SummaTable(const Mesh& mesh, const TableSpec& spec, const Precision& precision,
+                       std::uint64_t seed)
+    : VocabularyTable(mesh, spec, Axis::kX) {
+  check_square(mesh);
+  if (spec.width % mesh.size(Axis::kY) != 0) {
+    throw ConfigError(concat(spec.name, ": a width of ", spec.width,
+                             " cannot be split over x=", mesh.size(Axis::kX),
+                             " and y=", mesh.size(Axis::kY), "; choose sizes that divide it"));
+  }
+  parameter_ = std::make_shared<Parameter>(
+      mesh,
+      summa_weight(mesh, spec.name + ".weight", {spec.vocabulary, spec.width}, spec.deviation),
+      precision, seed);
+  product_ = std::make_unique<SummaProduct>(
+      mesh, parameter_, SummaProduct::Names{"logits", "logits dI", "logits dE"});
+}
+
+Tensor SummaTable::across(const Tensor& block) const {
+  const int x = mesh_->coord()[Axis::kX];
+  const int y = mesh_->coord()[Axis::kY];
+  if (x == y) return block;
+  const comm::Communicator& comm = mesh_->comm({Axis::kX, Axis::kY});
+  const int peer = y * mesh_->size(Axis::kY) + x;  // x and y change places
+  const Tensor out = at::empty_like(block);
+  comm.transfer({{tensor::view(block), peer}}, {{tensor::view(out), peer}}).wait();
+  return out;
+}
+
+// The rows of all tokens, the columns of this rank's y: a partial sum over x. The sum's rows are
+// split over x, which leaves rank (y, x) with what (x, y) should have.
+Pending SummaTable::start_lookup(const Tensor& tokens) const {
+  const Tensor table = parameter_->value().detach();
+  Tensor rows = at::empty({1, tokens.numel(), table.size(1)}, table.options());
+  tensor::lookup_rows(table, tokens, here_, rows);
+  mesh_->compute("lookup", 0, 2 * static_cast<std::int64_t>(rows.nbytes()));
+  return tensor::reduce_scatter(mesh_->comm(Axis::kX), rows[0]);
+}
+
+void SummaTable::add_lookup_gradient(const Tensor& gradient, const Tensor& tokens,
+                                     Parameter::Use& use) const {
+  // That of the logits, if the table has both uses, always goes first.
+  mesh_->backlog().drain();
+  Parameter::Slot slot = use.slot(parameter_->precision().master);
+  if (slot.into == Into::kNew) slot.tensor.zero_();
+  tensor::add_to_rows(gradient.unsqueeze(0), tokens, here_, slot.tensor);
+  mesh_->compute("lookup dE", static_cast<double>(gradient.numel()),
+                 2 * static_cast<std::int64_t>(gradient.nbytes()));
+  use.end();
+}
+
+Flow<Tensor> SummaTable::lookup_flow(Tensor tokens) const {
+  FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
+  FOURFOLD_CHECK_EQ(tokens.numel() % mesh_->size(Axis::kX), 0, "rows of tokens");
+  tensor::check_tokens(tokens, spec_.vocabulary);
+  struct Call {
+    std::shared_ptr<Parameter::Use> use;
+    Pending rows;
+    Pending gradient;
+  };
+  const auto call = std::make_shared<Call>();
+  const at::TensorOptions options = parameter_->leaf().options();
+  call->use = parameter_->use();
+  const variable_list passed = node(
+      {parameter_->leaf()},
+      [&](const variable_list&) -> variable_list {
+        call->rows = start_lookup(tokens);
+        return {token(options)};
+      },
+      [this, call, tokens](const variable_list&) -> variable_list {
+        add_lookup_gradient(call->gradient.wait(), tokens, *call->use);
+        return {Tensor()};
+      });
+  co_await Turn{call->rows.under_way()};
+
+  co_return node(
+      passed, [&](const variable_list&) -> variable_list { return {across(call->rows.wait())}; },
+      [this, call, options](const variable_list& gradients) -> variable_list {
+        const Tensor block = across(gradients[0].contiguous());
+        call->gradient = tensor::all_gather(mesh_->comm(Axis::kX), block);
+        return {token(options)};
+      })[0];
+}
+
+}  // namespace fourfold::nn

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/tensor/panels.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/tensor/collectives.hpp"
+#include "fourfold/tensor/memory.hpp"
+
+namespace fourfold::tensor {
+
+// --- sent to all
+
+Panels::Panels(const comm::Communicator& comm, Tensor own, bool ahead)
+    : comm_(&comm), ahead_(ahead), own_(std::move(own)) {}
+
+void Panels::start() {
+  if (ahead_ && comm_->size() > 1 && issued_ < comm_->size()) issue();
+}
+
+void Panels::issue() {
+  FOURFOLD_CHECK(issued_ - taken_ < 2, "a third panel");
+  Tensor& data = panel(issued_);
+  if (!data.defined()) {
+    const MemoryScope scope(MemoryClass::kCommunication);
+    data = at::empty_like(own_);
+  }
+  works_[static_cast<std::size_t>(issued_ % 2)] = comm_->broadcast(view(data), issued_);
+  ++issued_;
+}
+
+Tensor Panels::next() {
+  FOURFOLD_CHECK(taken_ < comm_->size(), "there are no more panels");
+  if (comm_->size() > 1) {
+    if (taken_ == issued_) issue();
+    works_[static_cast<std::size_t>(taken_ % 2)].wait();
+  }
+  return panel(taken_++);
+}
+
+// --- summed for each
+
+PanelSums::PanelSums(const comm::Communicator& comm, std::vector<std::int64_t> shape,
+                     const at::TensorOptions& options, comm::Priority priority, bool behind)
+    : comm_(&comm),
+      shape_(std::move(shape)),
+      options_(options),
+      priority_(priority),
+      behind_(behind) {}
+
+Tensor PanelSums::summand() {
+  FOURFOLD_CHECK(sent_ < comm_->size(), "there are no more sums");
+  const auto slot = static_cast<std::size_t>(sent_ % 2);
+  works_[slot].wait();
+  Tensor& memory = comm_->size() == 1 ? sum_ : summands_[slot];
+  if (!memory.defined()) {
+    const MemoryScope scope(MemoryClass::kCommunication);
+    memory = at::empty(shape_, options_);
+  }
+  return memory;
+}
+
+void PanelSums::send() {
+  const int root = sent_++;
+  if (comm_->size() == 1) return;
+  const auto slot = static_cast<std::size_t>(root % 2);
+  const bool here = root == comm_->rank();
+  if (here) sum_ = at::empty(shape_, options_);
+  const comm::View out = here ? view(sum_) : comm::View{};
+  works_[slot] = comm_->reduce(view(summands_[slot]), out, root, comm::ReduceOp::kSum, priority_);
+  if (!behind_) works_[slot].wait();
+}
+
+void PanelSums::settle() {
+  // The older one first.
+  works_[static_cast<std::size_t>(sent_ % 2)].wait();
+  works_[static_cast<std::size_t>((sent_ + 1) % 2)].wait();
+}
+
+Tensor PanelSums::wait() {
+  FOURFOLD_CHECK(sum_.defined(), "a sum that was not sent");
+  settle();
+  summands_ = {};
+  return std::move(sum_);
+}
+
+}  // namespace fourfold::tensor

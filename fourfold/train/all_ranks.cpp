@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/all_ranks.hpp"
+
+#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/tensor/gemm_rate.hpp"
+
+namespace fourfold::train {
+
+std::vector<double> largest(const tensor::Mesh& mesh, std::vector<double> numbers) {
+  if (mesh.everyone().size() > 1) {
+    mesh.everyone()
+        .all_reduce(
+            {numbers.data(), static_cast<std::int64_t>(numbers.size()), schedule::DType::kF64},
+            comm::ReduceOp::kMax)
+        .wait();
+  }
+  return numbers;
+}
+
+FlopsPerSecond measure_gemm_rate(const tensor::Mesh& mesh, at::ScalarType type) {
+  if (mesh.everyone().size() > 1) mesh.everyone().barrier().wait();
+  double rate = tensor::gemm_rate(tensor::dtype_of(type)).value();
+  if (mesh.everyone().size() > 1) {
+    mesh.everyone().all_reduce({&rate, 1, schedule::DType::kF64}).wait();
+  }
+  return FlopsPerSecond(rate);
+}
+
+}  // namespace fourfold::train

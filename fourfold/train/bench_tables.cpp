@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "fourfold/base/text.hpp"
+#include "fourfold/train/bench.hpp"
+
+namespace fourfold::train {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using tensor::MemoryClass;
+
+/// Rows of words, in columns as wide as they need to be; the first two to the left, others right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+  std::string text() const {
+    std::vector<std::size_t> widths(rows_[0].size(), 0);
+    for (const auto& row : rows_) {
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const std::string space(widths[i] - row[i].size(), ' ');
+        line += i < 2 ? row[i] + space : space + row[i];
+        line += "  ";
+      }
+      text += std::string(trim(" " + line)) + "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string number(const char* format, double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+/// Bytes in MB, one number if all ranks have the same.
+std::string megabytes(const Extent& bytes) {
+  const std::string most = number("%.2f", bytes.largest / 1e6);
+  const std::string least = number("%.2f", bytes.smallest / 1e6);
+  return bytes.largest == bytes.smallest ? most : concat(least, "-", most);
+}
+
+std::string whole(const Extent& count) {
+  const std::string most = number("%.0f", count.largest);
+  return count.largest == count.smallest ? most : concat(number("%.0f", count.smallest), "-", most);
+}
+
+const Extent& of(const BenchRow& row, MemoryClass kind) {
+  return row.memory[static_cast<std::size_t>(kind)];
+}
+
+std::string grid_of(const BenchRow& row) {
+  std::string text = short_name(row.sizes);
+  if (row.passes > 1) text += concat(" /", row.passes);
+  return text;
+}
+
+Json json_of(const Extent& extent) {
+  return {{"max", extent.largest}, {"min", extent.smallest}};
+}
+
+}  // namespace
+
+std::string short_name(const grid::Sizes& sizes) {
+  const grid::Grid grid(sizes);
+  std::vector<std::string> parts;
+  for (grid::Axis axis : grid::kAllAxes) {
+    if (grid.size(axis) > 1) parts.push_back(concat(axis, "=", grid.size(axis)));
+  }
+  return parts.empty() ? "1" : join(parts, ",");
+}
+
+std::string to_table(const Bench& bench) {
+  Table main({"strategy", "grid", "step s", "exposed", "sent MB", "messages", "parameters MB",
+              "gradients MB", "optimizer MB", "activations MB", "mfu", "loss"});
+  std::set<std::string> axes;
+  for (const BenchRow& row : bench.rows) {
+    if (!row.refused.empty()) continue;
+    main.add(
+        {row.strategy, grid_of(row), number("%.3f", row.step.value()),
+         number("%.0f%%", 100 * row.exposed), megabytes(row.bytes), whole(row.messages),
+         megabytes(of(row, MemoryClass::kParameters)), megabytes(of(row, MemoryClass::kGradients)),
+         megabytes(of(row, MemoryClass::kOptimizer)), megabytes(of(row, MemoryClass::kActivations)),
+         number("%.3f", row.mfu), number("%.10f", row.loss)});
+    for (const auto& [name, bytes] : row.sent) axes.insert(name);
+  }
+  std::vector<std::string> head = {"strategy", "grid"};
+  head.insert(head.end(), axes.begin(), axes.end());
+  Table by_axes(head);
+  for (const BenchRow& row : bench.rows) {
+    if (!row.refused.empty()) continue;
+    std::vector<std::string> line = {row.strategy, grid_of(row)};
+    for (const std::string& name : axes) {
+      const auto found = row.sent.find(name);
+      line.push_back(found == row.sent.end() ? "" : megabytes(found->second));
+    }
+    by_axes.add(line);
+  }
+  std::string refused;
+  for (const BenchRow& row : bench.rows) {
+    if (!row.refused.empty()) refused += concat(row.strategy, ": ", row.refused, "\n");
+  }
+  return concat(main.text(), "\nMB that a rank sends in a step, by the axes of the groups\n\n",
+                by_axes.text(), refused.empty() ? "" : "\nnot run\n\n", refused);
+}
+
+std::string to_json(const Bench& bench, int ranks) {
+  Json json = {{"ranks", ranks}, {"gemm_flops_per_second", bench.gemm_flops.value()}};
+  json["strategies"] = Json::array();
+  for (const BenchRow& row : bench.rows) {
+    Json one = {{"strategy", row.strategy}};
+    if (!row.refused.empty()) {
+      one["refused"] = row.refused;
+      json["strategies"].push_back(one);
+      continue;
+    }
+    one["grid"] = {{"x", row.sizes.x},
+                   {"y", row.sizes.y},
+                   {"z", row.sizes.z},
+                   {"data", row.sizes.data},
+                   {"pipe", row.sizes.pipe}};
+    one["micro_batches"] = row.passes;
+    one["chunks"] = row.chunks;
+    one["step_seconds"] = row.step.value();
+    one["exposed_share"] = row.exposed;
+    one["bytes"] = json_of(row.bytes);
+    one["messages"] = json_of(row.messages);
+    for (const auto& [name, bytes] : row.sent) one["bytes_by_axes"][name] = json_of(bytes);
+    for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
+      one["memory"][to_string(static_cast<MemoryClass>(i))] = json_of(row.memory[i]);
+    }
+    one["mfu"] = row.mfu;
+    one["loss"] = row.loss;
+    json["strategies"].push_back(one);
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace fourfold::train
