@@ -52,7 +52,7 @@ std::string number(const char* format, double value) {
 std::string megabytes(const Extent& bytes) {
   const std::string most = number("%.2f", bytes.largest / 1e6);
   const std::string least = number("%.2f", bytes.smallest / 1e6);
-  return bytes.largest == bytes.smallest ? most : concat(least, "-", most);
+  return most == least ? most : concat(least, "-", most);
 }
 
 std::string whole(const Extent& count) {

@@ -1,0 +1,169 @@
+// Every strategy by its name, from a configuration: it follows one rank, and every rank of a
+// balanced one holds the same.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/comm/self/self.hpp"
+#include "fourfold/config/strategy.hpp"
+#include "fourfold/train/bench.hpp"
+#include "fourfold/train/dry_run.hpp"
+#include "fourfold/train/setup.hpp"
+
+#include "tests/support/ranks.hpp"
+#include "tests/train/small_training.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using config::Config;
+using tensor::MemoryClass;
+using train::Recipe;
+using train::recipe_of;
+
+constexpr std::int64_t kSteps = 10;
+
+/// Sizes for 4, 8, 9, 16, 27 and 64 ranks; the vocabulary divides by none of them.
+Config config_of(std::int64_t batch, std::int64_t width, std::int64_t heads) {
+  Config config;
+  config.model.vocab = 37;
+  config.model.width = width;
+  config.model.heads = heads;
+  config.model.layers = 5;
+  config.model.context = 8;
+  config.model.dropout = 0.1;
+  config.train.batch = batch;
+  config.train.micro_batch = batch;
+  config.train.steps = kSteps;
+  config.train.precision = config::Precision::kFloat64;
+  config.optim.lr = 1e-2;
+  config.optim.min_lr = 1e-3;
+  config.optim.warmup = 3;
+  return config;
+}
+
+/// All strategies that have a grid of so many ranks; returns how many that were.
+int follow(int ranks, const Config& config, const std::vector<std::string>& names) {
+  const std::vector<train::StepResult> alone = train_alone(recipe_of(config));
+  int count = 0;
+  for (const std::string& name : names) {
+    Config one;
+    try {
+      one = train::with_strategy(config, name, ranks);
+    } catch (const ConfigError&) {
+      continue;
+    }
+    ++count;
+    const grid::Grid grid(one.parallel.sizes);
+    EXPECT_EQ(grid.ranks(), ranks) << name;
+    on_threads(ranks, [&](comm::World& world) {
+      const double worst = difference(train_on(world, grid, recipe_of(one)), alone);
+      expect_on_all_ranks(world, worst <= 1e-10, concat(name, " on ", grid, ": ", worst));
+    });
+  }
+  return count;
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const config::Strategy& strategy : config::strategies()) names.emplace_back(strategy.name);
+  return names;
+}
+
+TEST(EveryStrategy, FollowsOneRankOn8) {
+  // All but summa2d, which needs a square.
+  EXPECT_EQ(follow(8, config_of(16, 24, 8), all_names()), 9);
+}
+
+TEST(EveryStrategy, FollowsOneRankOn4) {
+  // All but 3d.
+  EXPECT_EQ(follow(4, config_of(8, 24, 4), all_names()), 9);
+}
+
+TEST(EveryStrategy, FollowsOneRankOnSquaresAndCubes) {
+  EXPECT_EQ(follow(9, config_of(9, 27, 9), {"summa2d", "summa2.5d", "megatron", "zero3"}), 4);
+  EXPECT_EQ(follow(16, config_of(16, 32, 16), {"summa2d", "deepspeed3d"}), 2);
+  EXPECT_EQ(follow(27, config_of(27, 27, 9), {"summa2.5d", "3d"}), 2);
+}
+
+TEST(EveryStrategy, FollowsOneRankOn64) {
+  EXPECT_EQ(follow(64, config_of(64, 32, 16), {"3d", "summa2d", "4d"}), 3);
+}
+
+TEST(EveryStrategy, MegatronWithAndWithoutSequenceParallelism) {
+  Config config = config_of(8, 24, 8);
+  const std::vector<train::StepResult> alone = train_alone(recipe_of(config));
+  for (const bool on : {true, false}) {
+    config.parallel.strategy = "megatron";
+    config.parallel.sizes = {.y = 4, .data = 2};
+    config.parallel.sequence_parallel = on;
+    config::Draft draft{.config = config, .file = {}, .places = {}};
+    config::resolve_strategy(draft);
+    on_threads(8, [&](comm::World& world) {
+      const auto results =
+          train_on(world, grid::Grid(config.parallel.sizes), recipe_of(draft.config));
+      expect_on_all_ranks(world, difference(results, alone) <= 1e-10, concat("with ", on));
+    });
+  }
+}
+
+/// Bytes of what waits for the backward pass after a forward pass on this rank.
+std::int64_t saved_bytes(comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
+  const tensor::MemoryMeter meter;
+  const tensor::MemoryMeter::Counting counting(meter);
+  const tensor::Mesh mesh(world, grid, recipe.overlap);
+  const model::Gpt gpt(mesh, recipe.model, recipe.micro_batch);
+  const nn::Batch batch{.samples = recipe.micro_batch, .context = recipe.model.context};
+  const auto options = at::TensorOptions(at::kLong).device(mesh.device());
+  const at::Tensor tokens = at::zeros({nn::local_samples(mesh, batch), batch.context}, options);
+  const Bytes before = meter.now()[MemoryClass::kActivations];
+  const at::Tensor loss = gpt.loss(tokens, tokens, batch, 1, true);
+  const Bytes after = meter.now()[MemoryClass::kActivations];
+  loss.backward();
+  mesh.backlog().drain();
+  return after.value() - before.value();
+}
+
+TEST(Balanced, EveryRankOf3dAnd4dHoldsTheSame) {
+  Config config = config_of(16, 32, 16);
+  config.model.vocab = 64;
+  config.model.dropout = 0;
+  for (const auto& [sizes, name] : {std::pair{grid::Sizes{.x = 2, .y = 2, .z = 2}, "3d"},
+                                    std::pair{grid::Sizes{.x = 2, .z = 2, .data = 2}, "4d"},
+                                    std::pair{grid::Sizes{.x = 4, .y = 4, .z = 4}, "3d"}}) {
+    const grid::Grid grid(sizes);
+    const Recipe recipe = recipe_of(config);
+    const train::StepRecord first = train::dry_run(grid, 0, recipe);
+    for (int rank = 1; rank < grid.ranks(); ++rank) {
+      const train::StepRecord other = train::dry_run(grid, rank, recipe);
+      for (const MemoryClass kind : {MemoryClass::kParameters, MemoryClass::kGradients,
+                                     MemoryClass::kOptimizer, MemoryClass::kActivations}) {
+        EXPECT_EQ(other.peaks[kind], first.peaks[kind])
+            << name << " rank " << rank << " " << to_string(kind);
+      }
+    }
+  }
+}
+
+TEST(Balanced, ActivationsOf3dAreAShareOfTheSerialOnes) {
+  Config config = config_of(16, 64, 16);
+  config.model.vocab = 64;
+  config.model.dropout = 0;
+  const Recipe recipe = recipe_of(config);
+  std::int64_t serial = 0;
+  {
+    comm::World world = comm::self::open();
+    serial = saved_bytes(world, grid::Grid(), recipe);
+  }
+  on_threads(8, [&](comm::World& world) {
+    const std::int64_t own = saved_bytes(world, grid::Grid({.x = 2, .y = 2, .z = 2}), recipe);
+    // Norms keep two numbers for each row, and the loss two, on all ranks that have a part of it.
+    const double ratio = 8 * static_cast<double>(own) / static_cast<double>(serial);
+    expect_on_all_ranks(world, ratio >= 1 && ratio <= 1.03,
+                        concat("8 times ", own, " of ", serial));
+  });
+}
+
+}  // namespace
+}  // namespace fourfold::test
