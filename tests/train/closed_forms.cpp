@@ -17,10 +17,14 @@ std::int64_t up(std::int64_t a, std::int64_t b) {
 
 class Forms {
  public:
-  Forms(const grid::Grid& grid, const train::Recipe& recipe)
+  Forms(const grid::Grid& grid, const train::Recipe& recipe, int rank)
       : grid_(grid),
         recipe_(recipe),
         spec_(recipe.model),
+        passes_(recipe.batch / recipe.micro_batch),
+        places_(grid.size(Axis::kPipe)),
+        place_(grid.coord_of(rank)[Axis::kPipe]),
+        stage_(model::cut(spec_, places_)[static_cast<std::size_t>(place_)]),
         gx_(grid.size(Axis::kX)),
         gy_(grid.size(Axis::kY)),
         gz_(grid.size(Axis::kZ)),
@@ -36,7 +40,16 @@ class Forms {
         vocabulary_(gz_ * up(up(up(spec_.vocabulary, gy_), gx_), gz_)) {}
 
   CallsBy all() {
-    for (std::int64_t i = 0; i < recipe_.batch / recipe_.micro_batch; ++i) pass();
+    for (std::int64_t i = 0; i < passes_; ++i) {
+      // With a pipeline the weights of a step are brought together once. Those of the last place
+      // are in use in one pass at a time, whose gradients are summed at its end; elsewhere passes
+      // overlap until the step ends.
+      gathers_ = places_ == 1 || i == 0;
+      sums_ = place_ == places_ - 1 || i == 0;
+      pass();
+      boundaries();
+    }
+    if (places_ > 1 && spec_.tied) shared_table();
     // Vectors are kept in the master type.
     optimizer(embedding_sizes(), e_);
     optimizer(matrix_sizes(), e_);
@@ -47,14 +60,21 @@ class Forms {
 
  private:
   void pass() {
-    const std::int64_t h = spec_.width;
-    lookup();
-    positions();
-    for (std::int64_t i = 0; i < spec_.layers; ++i) {
+    if (stage_.first) {
+      lookup();
+      positions();
+    }
+    for (std::int64_t i = stage_.blocks.begin; i < stage_.blocks.end; ++i) {
       block_vectors();
       for (int pass = 0; pass < (spec_.checkpoint ? 2 : 1); ++pass) block_forward(pass == 0);
       block_backward(i == spec_.layers - 1);
     }
+    if (stage_.last) end();
+    if (stage_.first || (stage_.last && spec_.tied)) sum_table();
+    if (stage_.last && !spec_.tied) sum_table();
+  }
+  void end() {
+    const std::int64_t h = spec_.width;
     norm_forward();
     norm_backward();
     gather({Axis::kY, Axis::kZ}, 2 * split_twice(h / gx_, gy_) * master_);
@@ -62,8 +82,29 @@ class Forms {
     logits();
     part(Op::kAllReduce, {Axis::kY, Axis::kX}, m_ * f_);
     part(Op::kAllReduce, {Axis::kY, Axis::kX}, 2 * m_ * f_);
-    add(Op::kReduceScatter, Axis::kZ, vocabulary_ * h * master_);
-    if (!spec_.tied) add(Op::kReduceScatter, Axis::kZ, vocabulary_ * h * master_);
+  }
+  void sum_table() { sum(Axis::kZ, vocabulary_ * spec_.width * master_); }
+
+  /// Hidden states and their gradients, from place to place.
+  void boundaries() {
+    const std::int64_t hidden = hidden_rows_ * spec_.width / gx_ * e_;
+    for (const bool there : {!stage_.first, !stage_.last}) {
+      if (!there) continue;
+      part(Op::kSend, Axis::kPipe, hidden);
+      part(Op::kRecv, Axis::kPipe, hidden);
+    }
+  }
+  /// The gradient of the last stage's copy of the table, and new values for it.
+  void shared_table() {
+    const std::int64_t elements = vocabulary_ / gz_ * spec_.width;
+    if (stage_.first) {
+      add(Op::kRecv, Axis::kPipe, elements * master_);
+      add(Op::kSend, Axis::kPipe, elements * e_);
+    }
+    if (stage_.last) {
+      add(Op::kSend, Axis::kPipe, elements * master_);
+      add(Op::kRecv, Axis::kPipe, elements * e_);
+    }
   }
 
   void add(Op op, const Axes& axes, std::int64_t payload, std::int64_t calls_of_it = 1) {
@@ -72,7 +113,13 @@ class Forms {
     calls.calls += calls_of_it;
     calls.payload += payload;
   }
-  void gather(const Axes& axes, std::int64_t payload) { add(Op::kAllGather, axes, payload); }
+  void gather(const Axes& axes, std::int64_t payload) {
+    if (gathers_) add(Op::kAllGather, axes, payload);
+  }
+  /// Of a matrix' gradient.
+  void sum(const Axes& axes, std::int64_t payload) {
+    if (sums_) add(Op::kReduceScatter, axes, payload);
+  }
   /// Activations go part by part.
   void part(Op op, const Axes& axes, std::int64_t payload) { add(op, axes, payload, parts_); }
 
@@ -133,7 +180,8 @@ class Forms {
     if (!layer.copies_in) part(Op::kAllGather, produce(layer), input_bytes(layer));
     if (!layer.copies_out) part(Op::kAllGather, contract(layer), output_bytes(layer));
     part(layer.copies_in ? Op::kAllReduce : Op::kReduceScatter, produce(layer), input_bytes(layer));
-    add(Op::kReduceScatter, Axis::kZ, weight_bytes(layer));
+    // What is computed again is in use only then.
+    if (sums_ || spec_.checkpoint) add(Op::kReduceScatter, Axis::kZ, weight_bytes(layer));
   }
 
   void norm_forward() { part(Op::kAllGather, Axis::kX, 2 * gx_ * hidden_rows_ * f_); }
@@ -209,7 +257,9 @@ class Forms {
   }
   void logits() {
     // Once for both directions; and if all is kept, the lookup has left a tied table.
-    if (!spec_.tied || !keeps_) gather(Axis::kZ, vocabulary_ * spec_.width * e_);
+    if (!spec_.tied || !keeps_ || !stage_.first) {
+      gather(Axis::kZ, vocabulary_ * spec_.width * e_);
+    }
     collect();
     collect();
     spread();
@@ -218,23 +268,24 @@ class Forms {
     const std::int64_t elements = split_twice(spec_.context, gy_) * spec_.width / gx_;
     gather({Axis::kY, Axis::kZ}, elements * e_);
     if (sharded_) {
-      add(Op::kReduceScatter, {Axis::kY, Axis::kZ}, elements * master_);
+      sum({Axis::kY, Axis::kZ}, elements * master_);
     } else {
-      add(Op::kReduceScatter, Axis::kZ, elements / gy_ * master_);
+      sum(Axis::kZ, elements / gy_ * master_);
     }
   }
 
   /// Elements of a rank's shard of each matrix, with padding.
   std::vector<std::int64_t> embedding_sizes() const {
+    if (!stage_.first) return {};
     return {vocabulary_ / gz_ * spec_.width,
             split_twice(spec_.context, gy_) / (gy_ * gz_) * spec_.width / gx_};
   }
   std::vector<std::int64_t> matrix_sizes() const {
     std::vector<std::int64_t> all;
-    for (std::int64_t i = 0; i < spec_.layers; ++i) {
+    for (std::int64_t i = 0; i < stage_.blocks.size(); ++i) {
       for (const Layer& layer : layers()) all.push_back(weight_bytes(layer) / (gz_ * e_));
     }
-    if (!spec_.tied) all.push_back(vocabulary_ / gz_ * spec_.width);
+    if (!spec_.tied && stage_.last) all.push_back(vocabulary_ / gz_ * spec_.width);
     return all;
   }
   std::vector<std::int64_t> vector_sizes() const {
@@ -244,10 +295,10 @@ class Forms {
         heads_ ? up(3 * h / (gx_ * gy_), gz_) : split_twice(3 * h / gy_, gx_) / (gx_ * gz_);
     const std::int64_t wide = split_twice(4 * h / gy_, gx_) / (gx_ * gz_);
     std::vector<std::int64_t> all;
-    for (std::int64_t i = 0; i < spec_.layers; ++i) {
+    for (std::int64_t i = 0; i < stage_.blocks.size(); ++i) {
       all.insert(all.end(), {by_x, by_x, qkv, by_x, by_x, by_x, wide, by_x});
     }
-    all.insert(all.end(), {by_x, by_x});
+    if (stage_.last) all.insert(all.end(), {by_x, by_x});
     return all;
   }
   /// Both ways along data: gradients in the master type, values of `bytes` bytes, in segments.
@@ -261,9 +312,9 @@ class Forms {
         add(Op::kAllReduce, Axis::kData, gradients);
       } else {
         const bool each_pass = recipe_.optimizer.zero == optim::Zero::kGradients;
-        const std::int64_t sums = each_pass ? recipe_.batch / recipe_.micro_batch : 1;
+        const std::int64_t sums = each_pass ? passes_ : 1;
         add(Op::kReduceScatter, Axis::kData, sums * gradients, sums);
-        gather(Axis::kData, flat(segment) * bytes);
+        add(Op::kAllGather, Axis::kData, flat(segment) * bytes);
       }
       segment.clear();
       sum = 0;
@@ -287,6 +338,11 @@ class Forms {
   const grid::Grid& grid_;
   const train::Recipe& recipe_;
   const model::GptSpec& spec_;
+  std::int64_t passes_;
+  int places_, place_;  // along pipe
+  model::Stage stage_;
+  bool gathers_ = true;  // in this pass
+  bool sums_ = true;
   std::int64_t gx_, gy_, gz_;
   bool sharded_;
   bool heads_;  // attention is split by heads
@@ -302,8 +358,8 @@ class Forms {
 
 }  // namespace
 
-CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe) {
-  return Forms(grid, recipe).all();
+CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe, int rank) {
+  return Forms(grid, recipe, rank).all();
 }
 
 CallsBy counted(const comm::Counts& counts) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fourfold/comm/counters.hpp"
+#include "fourfold/model/stages.hpp"
 #include "fourfold/train/trainer.hpp"
 
 namespace fourfold::test {
@@ -21,8 +22,8 @@ struct Calls {
 using CallsBy = std::map<std::pair<schedule::Op, std::string>, Calls>;
 
 /// Of one step: forward, backward, optimizer. Gathered weights are kept either not at all
-/// (`overlap.keep_weights` off) or all of them.
-CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe);
+/// (`overlap.keep_weights` off) or all of them; with a pipeline they are, and a rank has one chunk.
+CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe, int rank = 0);
 
 /// The same from counters.
 CallsBy counted(const comm::Counts& counts);

@@ -127,6 +127,27 @@ TEST(Pipeline, TheDryRunDoesWhatARealRunDoes) {
   }
 }
 
+TEST(Pipeline, SendsWhatTheClosedFormSays) {
+  for (const grid::Sizes& sizes :
+       {grid::Sizes{.pipe = 4}, grid::Sizes{.x = 2, .pipe = 2}, grid::Sizes{.y = 2, .pipe = 3},
+        grid::Sizes{.z = 2, .pipe = 2}, grid::Sizes{.z = 2, .data = 2, .pipe = 3},
+        grid::Sizes{.x = 2, .y = 2, .pipe = 2}, grid::Sizes{.y = 2, .data = 2, .pipe = 2}}) {
+    for (const bool tied : {true, false}) {
+      const grid::Grid grid(sizes);
+      Recipe recipe = deep_recipe(tied);
+      recipe.model.checkpoint = !tied;
+      recipe.model.activations = tied ? nn::Activations::kReplicated : nn::Activations::kSharded;
+      for (int rank = 0; rank < grid.ranks(); ++rank) {
+        const CallsBy expected = closed_form(grid, recipe, rank);
+        const CallsBy own = counted(train::dry_run(grid, rank, recipe).counts);
+        EXPECT_TRUE(own == expected) << grid << " rank " << rank << ":\n"
+                                     << to_string(own) << "\nagainst\n"
+                                     << to_string(expected);
+      }
+    }
+  }
+}
+
 std::string complaint(const grid::Sizes& sizes, const Recipe& recipe) {
   std::string text;
   on_threads(grid::Grid(sizes).ranks(), [&](comm::World& world) {
