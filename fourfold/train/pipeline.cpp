@@ -112,13 +112,14 @@ void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients) 
   FOURFOLD_CHECK(found != open_.end(), "a backward pass without its forward pass");
   Open open = std::move(found->second);
   open_.erase(found);
-  open.sending.wait();  // gradients have come back of what was sent
+  open.sent.work.wait();  // gradients have come back of what was sent
   torch::autograd::backward(open.outputs, gradients);
+  if (!gpt.stage().first) {
+    std::vector<Tensor> results;
+    for (const Tensor& input : open.inputs) results.push_back(input.grad());
+    keep_sending(send(std::move(results), false));
+  }
   if (gpt.stage().last && last_of_step(unit)) give_table_gradient();
-  if (gpt.stage().first) return;
-  std::vector<Tensor> results;
-  for (const Tensor& input : open.inputs) results.push_back(input.grad());
-  keep_sending(send(std::move(results), false));
 }
 
 void Pipeline::give_table_gradient() {
@@ -146,10 +147,7 @@ double Pipeline::run(std::int64_t micro_batches, std::int64_t tokens_of_step,
     Open open;
     for (Tensor& input : arrived_now) open.inputs.push_back(input.set_requires_grad(true));
     open.outputs = forward(unit, open.inputs, tokens_of_step, read, true);
-    if (!part(unit).stage().last) {
-      Sent sent = send(open.outputs, true);
-      open.sending = std::move(sent.work);
-    }
+    if (!part(unit).stage().last) open.sent = send(open.outputs, true);
     open_[{unit.chunk, unit.micro_batch}] = std::move(open);
   }
   for (Sent& sent : sent_) sent.work.wait();

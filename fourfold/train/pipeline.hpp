@@ -45,15 +45,15 @@ class Pipeline {
   void settle() const;
 
  private:
+  struct Sent {
+    std::vector<Tensor> tensors;
+    comm::Work work;  // the last: it goes first, and waits before the tensors go
+  };
   /// A forward pass whose backward pass is still to come.
   struct Open {
     std::vector<Tensor> inputs;  // leaves of its graph
     std::vector<Tensor> outputs;
-    comm::Work sending;  // of the outputs
-  };
-  struct Sent {
-    std::vector<Tensor> tensors;
-    comm::Work work;
+    Sent sent;  // the outputs
   };
 
   const model::Gpt& part(const Unit& unit) const { return (*stages_)[unit.chunk]; }
