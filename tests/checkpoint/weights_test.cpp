@@ -196,6 +196,7 @@ TEST(Weights, WrittenAndReadBySumma) {
         const model::Gpt gpt(mesh, summa, 8);
         load_everything(mesh, gpt, weights);
         checkpoint::save_weights(mesh, gpt, folder.path());
+        mesh.everyone().barrier().wait();  // rank 0 has written
         summa.seed = 99;
         const model::Gpt other(mesh, summa, 8);
         checkpoint::load_weights(mesh, other, folder.path());
