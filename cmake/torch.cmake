@@ -1,18 +1,22 @@
 # libtorch as the target fourfold::torch: Debian's package, or a download of libtorch 2.x named by
 # -DCMAKE_PREFIX_PATH=/path/to/libtorch. Its own CMake package is not used: on Debian it drags in
-# protobuf and Python, and it changes the flags of every target.
+# protobuf and Python, and it changes the flags of every target. The installed package has this file, too:
+# what is missing is left to the caller, in FOURFOLD_MISSING.
+if(TARGET fourfold::torch)
+  return()
+endif()
 find_path(TORCH_INCLUDE_DIR ATen/core/Tensor.h PATH_SUFFIXES include)
 find_path(TORCH_API_INCLUDE_DIR torch/all.h
           HINTS ${TORCH_INCLUDE_DIR}/torch/csrc/api/include)
 find_library(TORCH_CPU_LIBRARY torch_cpu)
 find_library(TORCH_C10_LIBRARY c10)
 if(NOT TORCH_INCLUDE_DIR OR NOT TORCH_CPU_LIBRARY OR NOT TORCH_C10_LIBRARY)
-  message(FATAL_ERROR "libtorch was not found: install the package libtorch-dev, or name a libtorch "
-                      "folder with -DCMAKE_PREFIX_PATH=...")
+  set(FOURFOLD_MISSING "libtorch was not found: install the package libtorch-dev, or name a libtorch \
+folder with -DCMAKE_PREFIX_PATH=...")
+  return()
 endif()
-add_library(fourfold_torch INTERFACE)
-add_library(fourfold::torch ALIAS fourfold_torch)
-target_include_directories(fourfold_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIR} ${TORCH_API_INCLUDE_DIR})
-target_link_libraries(fourfold_torch INTERFACE ${TORCH_CPU_LIBRARY} ${TORCH_C10_LIBRARY})
+add_library(fourfold::torch INTERFACE IMPORTED GLOBAL)
+target_include_directories(fourfold::torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIR} ${TORCH_API_INCLUDE_DIR})
+target_link_libraries(fourfold::torch INTERFACE ${TORCH_CPU_LIBRARY} ${TORCH_C10_LIBRARY})
 # libtorch is built with NDEBUG; without it its headers add members that its binaries do not have.
-target_compile_definitions(fourfold_torch INTERFACE NDEBUG)
+target_compile_definitions(fourfold::torch INTERFACE NDEBUG)

@@ -95,7 +95,9 @@ Tensor read_block(std::span<const std::byte> data, const std::vector<std::int64_
 
 void load_weights(const tensor::Mesh& mesh, const model::Gpt& gpt, const std::string& folder) {
   const formats::SafetensorsFolder files(folder);
-  for (const nn::ParameterPtr& parameter : gpt.parameters()) {
+  nn::Parameters all = gpt.parameters();
+  if (gpt.table() && !gpt.stage().first) all.push_back(gpt.table());  // a copy of the first stage's
+  for (const nn::ParameterPtr& parameter : all) {
     const grid::Shape& shape = parameter->spec().shape;
     const FileTensor wanted = file_tensor(gpt.spec(), parameter->name(), shape);
     const Found found = find(files, wanted, folder);

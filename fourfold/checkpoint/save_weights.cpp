@@ -40,31 +40,30 @@ Tensor part(const Tensor& whole, const grid::Block& block) {
   return result;
 }
 
-/// Whether the rank at `coord` sends its shard: the first of those that have the same.
-bool sends(const nn::Parameter& parameter, const grid::Coord& coord) {
-  for (const Axis axis : parameter.spec().replicas) {
-    if (coord[axis] != 0) return false;
-  }
-  return true;
-}
-
-/// The whole parameter on rank 0, an undefined tensor elsewhere.
-Tensor bring_together(const tensor::Mesh& mesh, const nn::Parameter& parameter) {
+/// The whole parameter on rank 0, an undefined tensor elsewhere. `here` is this rank's part, null
+/// where it has none. Of the ranks that have the same the first sends.
+Tensor bring_together(const tensor::Mesh& mesh, const model::Owned& owned,
+                      const nn::ParameterPtr& here) {
   const comm::Communicator& everyone = mesh.everyone();
-  const Tensor own = parameter.value().detach();
+  const auto sends = [&](const grid::Coord& coord) {
+    const grid::Axes& replicas = owned.spec.replicas;
+    return coord[Axis::kPipe] == owned.place &&
+           std::all_of(replicas.begin(), replicas.end(), [&](Axis a) { return coord[a] == 0; });
+  };
   if (everyone.rank() != 0) {
-    if (sends(parameter, mesh.coord())) everyone.send(tensor::view(own), 0).wait();
+    if (sends(mesh.coord())) everyone.send(tensor::view(here->value().detach()), 0).wait();
     return {};
   }
-  const grid::Shape& shape = parameter.spec().shape;
-  Tensor whole = at::empty(shape, own.options());
-  Tensor received = at::empty_like(own);
+  const grid::Shape& shape = owned.spec.shape;
+  const grid::Layout layout = owned.spec.layout();
+  Tensor whole = at::empty(shape, owned.type);
+  const Tensor received = at::empty(layout.shard_shape(shape, mesh.grid()), owned.type);
   for (int rank = 0; rank < everyone.size(); ++rank) {
     const grid::Coord coord = mesh.grid().coord_of(rank);
-    if (!sends(parameter, coord)) continue;
+    if (!sends(coord)) continue;
     if (rank != 0) everyone.recv(tensor::view(received), rank).wait();
-    const grid::Block block = parameter.layout().block(shape, mesh.grid(), coord);
-    part(whole, block).copy_(nn::real_part(rank == 0 ? own : received, block));
+    const grid::Block block = layout.block(shape, mesh.grid(), coord);
+    part(whole, block).copy_(nn::real_part(rank == 0 ? here->value().detach() : received, block));
   }
   return whole;
 }
@@ -86,31 +85,35 @@ Tensor to_file_order(const Tensor& ours, const FileTensor& file) {
 
 }  // namespace
 
-void save_weights(const tensor::Mesh& mesh, const model::Gpt& gpt, const std::string& folder) {
+void save_weights(const tensor::Mesh& mesh, const model::Stages& stages,
+                  const std::string& folder) {
   struct Item {
     FileTensor file;
-    nn::ParameterPtr parameter;
+    model::Owned owned;
   };
+  const model::GptSpec& model = stages.spec();
   std::map<std::string, Item> items;
   std::vector<formats::TensorSpec> specs;
-  for (const nn::ParameterPtr& parameter : gpt.parameters()) {
-    FileTensor file = file_tensor(gpt.spec(), parameter->name(), parameter->spec().shape);
-    if (!file.name.starts_with("lm_head.")) file.name = name_prefix(gpt.spec()) + file.name;
+  for (const model::Owned& owned : model::owners(mesh, stages)) {
+    FileTensor file = file_tensor(model, owned.spec.name, owned.spec.shape);
+    if (!file.name.starts_with("lm_head.")) file.name = name_prefix(model) + file.name;
     // Vectors may be kept in a wider type; a file of one type is what others expect.
-    specs.push_back({file.name, file_type(gpt.spec().precision.compute), file.shape});
-    items[file.name] = {file, parameter};
+    specs.push_back({file.name, file_type(model.precision.compute), file.shape});
+    items[file.name] = {file, owned};
   }
+  std::map<std::string, nn::ParameterPtr> here;
+  for (const nn::ParameterPtr& parameter : stages.parameters()) here[parameter->name()] = parameter;
   // All ranks go through the tensors in the order of the file.
   std::optional<formats::SafetensorsWriter> writer;
   if (mesh.everyone().rank() == 0) {
     writer.emplace(folder + "/model.safetensors", specs, formats::Metadata{});
   }
   for (const auto& [name, item] : items) {
-    const Tensor whole = bring_together(mesh, *item.parameter);
+    const Tensor whole = bring_together(mesh, item.owned, here[item.owned.spec.name]);
     if (!writer) continue;
     FOURFOLD_CHECK(writer->next() != nullptr && writer->next()->name == name,
                    "the file has another order than ours");
-    const Tensor data = to_file_order(whole, item.file).to(gpt.spec().precision.compute);
+    const Tensor data = to_file_order(whole, item.file).to(model.precision.compute);
     writer->write(name, {static_cast<const std::byte*>(data.data_ptr()), data.nbytes()});
   }
   if (writer) writer->commit();

@@ -4,13 +4,13 @@
 
 #include <string>
 
-#include "fourfold/model/gpt.hpp"
+#include "fourfold/model/stages.hpp"
 
 namespace fourfold::checkpoint {
 
 /// Writes folder/model.safetensors, in the type of computation. Collective; rank 0 writes, and
 /// holds one tensor at a time. The file appears when it is complete. Throws IoError on rank 0.
-void save_weights(const tensor::Mesh& mesh, const model::Gpt& gpt, const std::string& folder);
+void save_weights(const tensor::Mesh& mesh, const model::Stages& stages, const std::string& folder);
 
 /// Fills the parameters from a folder's model.safetensors, or the files of its index: ours or
 /// anyone's with GPT-2's names, with or without the prefix "transformer.", in F64, F32, F16 or

@@ -6,6 +6,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/config/keys.hpp"
+#include "fourfold/config/strategy.hpp"
 
 namespace fourfold::config {
 
@@ -87,6 +88,7 @@ void check_vocab(const Draft& draft) {
 void check_grid(const Draft& draft) {
   try {
     grid::Grid(draft.config.parallel.sizes, draft.config.parallel.placement);
+    check_sizes(strategy_of(draft.config.parallel.strategy), draft.config.parallel.sizes);
   } catch (const ConfigError& error) {
     const std::string place = place_of(
         draft, {"parallel.x", "parallel.y", "parallel.z", "parallel.data", "parallel.pipe"});

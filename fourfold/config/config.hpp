@@ -92,6 +92,11 @@ struct ParallelConfig {
   grid::Sizes sizes;   ///< x, y, z, data and pipe
   bool given = false;  ///< whether anybody named a size: if not, the caller may choose them
   Activations activations = Activations::kSharded;
+  bool sequence_parallel = true;  ///< the same as sharded activations, for the strategy megatron
+  /// What ranks along data keep only a part of: 0 nothing, 1 the optimizer's state, 2 gradients
+  /// too.
+  int zero = 1;
+  int chunks = 1;  ///< stages of the pipeline that a rank has: more, smaller bubbles
   grid::Placement placement = grid::kDefaultPlacement;
 
   bool operator==(const ParallelConfig&) const = default;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "fourfold/config/strategy.hpp"
+
 namespace fourfold::config {
 
 namespace {
@@ -29,6 +31,12 @@ Key key(std::string_view full_name, Rule rule, Members... members) {
           .assign = [=](Config& config,
                         const Value& value) { return rule.assign((config.*....*members), value); },
           .value = [=](const Config& config) { return rule.value_of((config.*....*members)); }};
+}
+
+std::vector<std::string_view> strategy_names() {
+  std::vector<std::string_view> names;
+  for (const Strategy& strategy : strategies()) names.push_back(strategy.name);
+  return names;
 }
 
 Key required(Key key) {
@@ -83,13 +91,16 @@ std::vector<Key> make_keys() {
       key("optim.warmup", Whole{0}, optim, &OptimConfig::warmup),
       key("optim.clip", Real{}, optim, &OptimConfig::clip),
 
-      key("parallel.strategy", Name{{"4d"}}, parallel, &ParallelConfig::strategy),
+      key("parallel.strategy", Name{strategy_names()}, parallel, &ParallelConfig::strategy),
       key("parallel.x", GridSize{&grid::Sizes::x}, parallel),
       key("parallel.y", GridSize{&grid::Sizes::y}, parallel),
       key("parallel.z", GridSize{&grid::Sizes::z}, parallel),
       key("parallel.data", GridSize{&grid::Sizes::data}, parallel),
       key("parallel.pipe", GridSize{&grid::Sizes::pipe}, parallel),
       key("parallel.activations", activations, parallel, &ParallelConfig::activations),
+      key("parallel.sequence_parallel", SequenceParallel{}, parallel),
+      key("parallel.zero", Whole{0, 2}, parallel, &ParallelConfig::zero),
+      key("parallel.chunks", Whole{1, 1 << 20}, parallel, &ParallelConfig::chunks),
       key("parallel.placement", AxisOrder{}, parallel, &ParallelConfig::placement),
 
       key("overlap.input_gradients", Flag{}, overlap, &OverlapConfig::input_gradients),

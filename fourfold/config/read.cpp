@@ -11,6 +11,7 @@
 #include "fourfold/base/text.hpp"
 #include "fourfold/config/check.hpp"
 #include "fourfold/config/keys.hpp"
+#include "fourfold/config/strategy.hpp"
 #include "fourfold/config/suggest.hpp"
 #include "fourfold/config/toml.hpp"
 
@@ -107,6 +108,7 @@ Config read(const Source& source) {
   if (!source.grid.empty()) apply_grid(draft, source.grid);
   TrainConfig& train = draft.config.train;
   if (train.micro_batch == 0) train.micro_batch = train.batch;
+  resolve_strategy(draft);
   check(draft, source.needs_data);
   return draft.config;
 }

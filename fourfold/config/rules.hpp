@@ -203,6 +203,19 @@ struct GridSize {
   }
 };
 
+/// A switch of one strategy: written for that one only.
+struct SequenceParallel {
+  std::string allowed() const { return Flag{}.allowed(); }
+
+  Refusal assign(ParallelConfig& member, const Value& value) const {
+    return Flag{}.assign(member.sequence_parallel, value);
+  }
+  std::optional<Value> value_of(const ParallelConfig& member) const {
+    if (member.strategy != "megatron") return std::nullopt;
+    return Flag{}.value_of(member.sequence_parallel);
+  }
+};
+
 /// The order of the axes, as text.
 struct AxisOrder {
   std::string allowed() const {

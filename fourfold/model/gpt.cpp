@@ -14,7 +14,7 @@ using nn::Batch;
 
 namespace {
 
-nn::TableSpec table(const GptSpec& spec, const std::string& name) {
+nn::TableSpec table_spec(const GptSpec& spec, const std::string& name) {
   return {.name = name,
           .vocabulary = spec.vocabulary,
           .width = spec.width,
@@ -47,25 +47,30 @@ const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t sampl
 
 }  // namespace
 
-Gpt::Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples)
-    : mesh_(&mesh),
-      spec_(checked(mesh, spec, samples)),
-      tokens_(nn::make_table(spec.algorithm, mesh, table(spec, "wte"), spec.precision, spec.seed)),
-      positions_(mesh, "wpe", spec.context, spec.width, spec.activations, spec.precision,
-                 spec.seed),
-      norm_(mesh, "ln_f", spec.width, spec.activations, spec.precision, spec.seed),
-      vectors_(mesh, {norm_.scale(), norm_.shift()}) {
+Gpt::Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, const Stage& stage)
+    : mesh_(&mesh), spec_(checked(mesh, spec, samples)), stage_(stage) {
+  const auto make_table = [&](const char* name) {
+    return nn::make_table(spec.algorithm, mesh, table_spec(spec, name), spec.precision, spec.seed);
+  };
+  if (stage.first || (stage.last && spec.tied)) tokens_ = make_table("wte");
+  if (stage.first) {
+    positions_ = std::make_unique<nn::Positions>(mesh, "wpe", spec.context, spec.width,
+                                                 spec.activations, spec.precision, spec.seed);
+  }
   const AttentionSplit split = attention_split(mesh, spec, samples);
-  for (std::int64_t i = 0; i < spec.layers; ++i) {
+  for (std::int64_t i = stage.blocks.begin; i < stage.blocks.end; ++i) {
     blocks_.push_back(std::make_unique<Block>(mesh, spec, i, split));
   }
-  if (!spec.tied) {
-    head_ = nn::make_table(spec.algorithm, mesh, table(spec, "lm_head"), spec.precision, spec.seed);
-  }
+  if (!stage.last) return;
+  norm_ = std::make_unique<nn::LayerNorm>(mesh, "ln_f", spec.width, spec.activations,
+                                          spec.precision, spec.seed);
+  vectors_ = std::make_unique<nn::Vectors>(mesh, nn::Parameters{norm_->scale(), norm_->shift()});
+  if (!spec.tied) head_ = make_table("lm_head");
 }
 
 nn::Parameters Gpt::embedding_parameters() const {
-  return {tokens_->parameter(), positions_.parameter()};
+  if (!stage_.first) return {};
+  return {tokens_->parameter(), positions_->parameter()};
 }
 
 nn::Parameters Gpt::parameters() const {
@@ -81,14 +86,18 @@ nn::Parameters Gpt::block_parameters() const {
     const nn::Parameters more = block->parameters();
     all.insert(all.end(), more.begin(), more.end());
   }
-  all.push_back(norm_.scale());
-  all.push_back(norm_.shift());
+  if (!stage_.last) return all;
+  all.push_back(norm_->scale());
+  all.push_back(norm_->shift());
   if (head_) all.push_back(head_->parameter());
   return all;
 }
 
 tensor::GatherOrder Gpt::gatherables() const {
-  tensor::GatherOrder all = {tokens_->parameter().get(), positions_.parameter().get(), &vectors_};
+  tensor::GatherOrder all;
+  if (tokens_) all.push_back(tokens_->parameter().get());
+  if (positions_) all.push_back(positions_->parameter().get());
+  if (vectors_) all.push_back(vectors_.get());
   for (const auto& block : blocks_) {
     const tensor::GatherOrder more = block->gatherables();
     all.insert(all.end(), more.begin(), more.end());
@@ -160,7 +169,7 @@ void Gpt::check(const Batch& batch) const {
 
 nn::Flow<Tensor> Gpt::embed(Tensor tokens, Batch batch, bool training) const {
   const Tensor rows = co_await tokens_->lookup_flow(tokens);
-  Tensor hidden = positions_.add_to(rows, batch);
+  Tensor hidden = positions_->add_to(rows, batch);
   if (training) {
     const std::int64_t first = mesh_->index(Axis::kX) * hidden.size(1);
     hidden = nn::dropout(
@@ -172,21 +181,30 @@ nn::Flow<Tensor> Gpt::embed(Tensor tokens, Batch batch, bool training) const {
 }
 
 nn::Flow<Tensor> Gpt::head(Tensor hidden, Pass& pass) const {
-  const std::vector<Tensor> vectors = pass.gathered(vectors_);
-  const Tensor normal = co_await norm_.flow(hidden, vectors[0], vectors[1]);
+  const std::vector<Tensor> vectors = pass.gathered(*vectors_);
+  const Tensor normal = co_await norm_->flow(hidden, vectors[0], vectors[1]);
   co_return co_await head_table().logits_flow(normal);
 }
 
-nn::Flow<Tensor> Gpt::logits_flow(Tensor tokens, Batch batch, bool training, Pass& pass) const {
-  Tensor hidden = co_await embed(tokens, batch, training);
+/// Tokens or a hidden state, through the embedding if it is here and all blocks that are.
+nn::Flow<Tensor> Gpt::body(Tensor input, Batch batch, bool training, Pass& pass) const {
+  Tensor hidden = std::move(input);
+  // Not in a conditional expression: g++ 12 frees a temporary of an awaited one too early.
+  if (stage_.first) hidden = co_await embed(hidden, batch, training);
   for (const auto& block : blocks_) {
     hidden = co_await block->flow(hidden, pass.gathered(block->vectors()), batch, training);
   }
+  co_return hidden;
+}
+
+nn::Flow<Tensor> Gpt::logits_flow(Tensor tokens, Batch batch, bool training, Pass& pass) const {
+  const Tensor hidden = co_await body(tokens, batch, training, pass);
   co_return co_await head(hidden, pass);
 }
 
 Tensor Gpt::logits(const Tensor& tokens, const Batch& batch, bool training) const {
   check(batch);
+  FOURFOLD_CHECK(stage_.first && stage_.last, "the logits of a part of the model");
   FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
   Pass pass;
   return nn::run(logits_flow(tokens, batch, training, pass));
@@ -198,63 +216,80 @@ nn::Flow<Tensor> Gpt::loss_of_head(Tensor hidden, Tensor targets, Pass& pass) co
                                             pass.tokens());
 }
 
-nn::Flow<Tensor> Gpt::loss_flow(Tensor tokens, Tensor targets, Batch batch, bool training,
-                                Pass& pass) const {
-  Tensor hidden = co_await embed(tokens, batch, training);
-  for (const auto& block : blocks_) {
-    hidden = co_await block->flow(hidden, pass.gathered(block->vectors()), batch, training);
-  }
+nn::Flow<Tensor> Gpt::stage_flow(Tensor input, Tensor targets, Batch batch, bool training,
+                                 Pass& pass) const {
+  const Tensor hidden = co_await body(std::move(input), batch, training, pass);
+  if (!stage_.last) co_return hidden;
   co_return co_await loss_of_head(hidden, targets, pass);
 }
 
 /// A block that is computed again is one node for all parts, which take turns inside it.
-std::vector<Tensor> Gpt::checkpointed_losses(const std::vector<Tensor>& tokens,
-                                             const std::vector<Tensor>& targets,
-                                             const std::vector<Batch>& parts, bool training,
-                                             Pass& pass) const {
-  std::vector<nn::Flow<Tensor>> starts;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    starts.push_back(embed(tokens[i], parts[i], training));
+std::vector<Tensor> Gpt::checkpointed(std::vector<Tensor> inputs,
+                                      const std::vector<Tensor>& targets,
+                                      const std::vector<Batch>& parts, bool training,
+                                      Pass& pass) const {
+  if (stage_.first) {
+    std::vector<nn::Flow<Tensor>> starts;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      starts.push_back(embed(inputs[i], parts[i], training));
+    }
+    inputs = nn::interleave(std::move(starts));
   }
-  std::vector<Tensor> hidden = nn::interleave(std::move(starts));
-  for (const auto& block : blocks_) hidden = block->checkpointed(hidden, parts, training);
+  for (const auto& block : blocks_) inputs = block->checkpointed(inputs, parts, training);
+  if (!stage_.last) return inputs;
   std::vector<nn::Flow<Tensor>> ends;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    ends.push_back(loss_of_head(hidden[i], targets[i], pass));
+    ends.push_back(loss_of_head(inputs[i], targets[i], pass));
   }
-  hidden.clear();
+  inputs.clear();
   return nn::interleave(std::move(ends));
 }
 
-Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const Batch& batch,
-                 std::int64_t tokens_of_step, bool training) const {
+std::vector<Tensor> Gpt::pass(const std::vector<Tensor>& hidden, const Tensor& tokens,
+                              const Tensor& targets, const Batch& batch,
+                              std::int64_t tokens_of_step, bool training) const {
   check(batch);
-  FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
-  FOURFOLD_CHECK_EQ(batch.parts, 1, "the loss of a part of a batch");
-  Pass pass(tokens_of_step);
+  FOURFOLD_CHECK_EQ(batch.parts, 1, "a pass of a part of a batch");
   const int count = parts_of(batch);
+  if (!stage_.first) FOURFOLD_CHECK_EQ(static_cast<int>(hidden.size()), count, "hidden states");
+  Pass pass(tokens_of_step);
   std::vector<Batch> parts;
-  std::vector<Tensor> part_tokens;
+  std::vector<Tensor> inputs;
   std::vector<Tensor> part_targets;
   std::int64_t first = 0;
   for (int i = 0; i < count; ++i) {
     parts.push_back(nn::part_of(batch, i, count));
     const std::int64_t samples = nn::local_samples(*mesh_, parts.back());
-    part_tokens.push_back(tokens.narrow(0, first, samples));
-    part_targets.push_back(targets.narrow(0, first, samples));
+    inputs.push_back(stage_.first ? tokens.narrow(0, first, samples)
+                                  : hidden[static_cast<std::size_t>(i)]);
+    part_targets.push_back(stage_.last ? targets.narrow(0, first, samples) : Tensor());
     first += samples;
   }
-  std::vector<Tensor> losses;
+  std::vector<Tensor> results;
   if (spec_.checkpoint) {
-    losses = checkpointed_losses(part_tokens, part_targets, parts, training, pass);
+    results = checkpointed(std::move(inputs), part_targets, parts, training, pass);
   } else {
     std::vector<nn::Flow<Tensor>> flows;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      flows.push_back(loss_flow(part_tokens[i], part_targets[i], parts[i], training, pass));
+      flows.push_back(stage_flow(std::move(inputs[i]), part_targets[i], parts[i], training, pass));
     }
-    losses = nn::interleave(std::move(flows));
+    results = nn::interleave(std::move(flows));
   }
-  return losses.size() == 1 ? losses[0] : at::add(losses[0], losses[1]);
+  if (stage_.last && count == 2) results = {at::add(results[0], results[1])};
+  return results;
+}
+
+Tensor Gpt::empty_hidden(const Batch& part) const {
+  const std::int64_t rows = nn::hidden_rows(*mesh_, part, spec_.activations).size();
+  return at::empty({rows, spec_.width / mesh_->size(Axis::kX)},
+                   at::TensorOptions(spec_.precision.compute).device(mesh_->device()));
+}
+
+Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const Batch& batch,
+                 std::int64_t tokens_of_step, bool training) const {
+  FOURFOLD_CHECK(stage_.first && stage_.last, "the loss of a part of the model");
+  FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
+  return pass({}, tokens, targets, batch, tokens_of_step, training)[0];
 }
 
 }  // namespace fourfold::model

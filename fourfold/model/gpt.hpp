@@ -11,11 +11,24 @@
 
 namespace fourfold::model {
 
+/// What lies between two cuts of the pipeline: some of the blocks, the embedding before the first
+/// of all and the head after the last.
+struct Stage {
+  grid::Range blocks;
+  bool first = true;
+  bool last = true;
+
+  static Stage whole(const GptSpec& spec) { return {.blocks = {0, spec.layers}}; }
+};
+
 class Gpt {
  public:
   /// `samples` is the number of sequences of a forward pass over the whole grid. Throws ConfigError
   /// that says what to change when the model does not fit the grid.
-  Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples);
+  Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, const Stage& stage);
+  /// The whole model.
+  Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples)
+      : Gpt(mesh, spec, samples, Stage::whole(spec)) {}
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
@@ -29,7 +42,20 @@ class Gpt {
   Tensor loss(const Tensor& tokens, const Tensor& targets, const nn::Batch& batch,
               std::int64_t tokens_of_step, bool training) const;
 
+  /// A pass through a stage. `hidden` are the hidden states of the parts of the batch as the stage
+  /// before has them, none on the first stage; what comes back is the same for the next stage, or
+  /// on the last stage the loss.
+  std::vector<Tensor> pass(const std::vector<Tensor>& hidden, const Tensor& tokens,
+                           const Tensor& targets, const nn::Batch& batch,
+                           std::int64_t tokens_of_step, bool training) const;
+  /// Memory for the hidden state of a part of a batch.
+  Tensor empty_hidden(const nn::Batch& part) const;
+
   const GptSpec& spec() const { return spec_; }
+  const Stage& stage() const { return stage_; }
+  /// The table of tokens if the stage uses it; on a last stage that is not the first it is a copy
+  /// of the first stage's parameter, and none of its own.
+  nn::ParameterPtr table() const { return tokens_ ? tokens_->parameter() : nullptr; }
   /// Those before the first block, and the others, in the order of use.
   nn::Parameters embedding_parameters() const;
   nn::Parameters block_parameters() const;
@@ -57,22 +83,23 @@ class Gpt {
   Tensor rows_here(const Tensor& samples) const;
   nn::Flow<Tensor> embed(Tensor tokens, nn::Batch batch, bool training) const;
   nn::Flow<Tensor> head(Tensor hidden, Pass& pass) const;
+  nn::Flow<Tensor> body(Tensor input, nn::Batch batch, bool training, Pass& pass) const;
   nn::Flow<Tensor> logits_flow(Tensor tokens, nn::Batch batch, bool training, Pass& pass) const;
   nn::Flow<Tensor> loss_of_head(Tensor hidden, Tensor targets, Pass& pass) const;
-  nn::Flow<Tensor> loss_flow(Tensor tokens, Tensor targets, nn::Batch batch, bool training,
-                             Pass& pass) const;
-  std::vector<Tensor> checkpointed_losses(const std::vector<Tensor>& tokens,
-                                          const std::vector<Tensor>& targets,
-                                          const std::vector<nn::Batch>& parts, bool training,
-                                          Pass& pass) const;
+  nn::Flow<Tensor> stage_flow(Tensor input, Tensor targets, nn::Batch batch, bool training,
+                              Pass& pass) const;
+  std::vector<Tensor> checkpointed(std::vector<Tensor> inputs, const std::vector<Tensor>& targets,
+                                   const std::vector<nn::Batch>& parts, bool training,
+                                   Pass& pass) const;
 
   const Mesh* mesh_;
   GptSpec spec_;
-  std::unique_ptr<nn::VocabularyTable> tokens_;
-  nn::Positions positions_;
+  Stage stage_;
+  std::unique_ptr<nn::VocabularyTable> tokens_;  // of the first stage, and of the last if tied
+  std::unique_ptr<nn::Positions> positions_;     // of the first
   std::vector<std::unique_ptr<Block>> blocks_;
-  nn::LayerNorm norm_;
-  nn::Vectors vectors_;
+  std::unique_ptr<nn::LayerNorm> norm_;  // these are the last stage's
+  std::unique_ptr<nn::Vectors> vectors_;
   std::unique_ptr<nn::VocabularyTable> head_;  // null if tied
 };
 

@@ -89,7 +89,13 @@ void Parameter::move_gradient_to(const Tensor& home) {
   gradient_ = home;
 }
 
+void Parameter::drop_gradient() {
+  gradient_ = Tensor();
+  has_gradient_ = false;
+}
+
 Parameter::Slot Parameter::gradient_slot() {
+  if (!gradient_.defined() && on_gradient_) on_gradient_();
   if (!gradient_.defined()) {
     const MemoryScope scope(MemoryClass::kGradients);
     gradient_ = at::empty(value_.sizes(), value_.options().dtype(precision_.master));
@@ -153,11 +159,11 @@ void Parameter::Use::end_later(std::int64_t bytes, std::function<Tensor()> part)
   FOURFOLD_CHECK(!parameter_->sum_.defined(), parameter_->name(), ": a part of another kind");
   open_ = false;
   const bool completes = --parameter_->uses_ == 0;
-  parameter_->mesh_->backlog().add(bytes,
-                                   [parameter = parameter_, part = std::move(part), completes] {
-                                     parameter->accumulate(part());
-                                     if (completes) parameter->complete();
-                                   });
+  parameter_->mesh_->backlog().add(
+      bytes, [parameter = parameter_, part = std::move(part), completes, last = parameter_->last_] {
+        parameter->accumulate(part());
+        if (completes) parameter->complete(last);
+      });
 }
 
 std::shared_ptr<Parameter::Use> Parameter::use() {
@@ -179,7 +185,7 @@ Parameter::Slot Parameter::sum_slot(at::ScalarType type) {
 }
 
 void Parameter::reduce_sum() {
-  if (!sum_.defined()) return complete();
+  if (!sum_.defined()) return complete(last_);
   const MemoryScope scope(MemoryClass::kCommunication);
   const Tensor own = own_part(outer_blocks() == 1 ? sum_ : pad(sum_));
   sum_ = Tensor();
@@ -187,9 +193,9 @@ void Parameter::reduce_sum() {
       gradient_comm(), own,
       mesh_->overlap().weight_gradients ? comm::Priority::kBackground : comm::Priority::kUrgent));
   mesh_->backlog().add(static_cast<std::int64_t>(own.nbytes()),
-                       [self = shared_from_this(), reduced] {
+                       [self = shared_from_this(), reduced, last = last_] {
                          self->accumulate(reduced->wait());
-                         self->complete();
+                         self->complete(last);
                        });
 }
 

@@ -98,8 +98,12 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   }
   /// The next gradient replaces this one.
   void forget_gradient() { has_gradient_ = false; }
+  bool has_gradient() const { return has_gradient_; }
   /// The gradient lives in `home` from now on, a tensor of its shape and type.
   void move_gradient_to(const Tensor& home);
+  /// Lets go of the gradient and its memory. The next one has `on_gradient` provide for it.
+  void drop_gradient();
+  void on_gradient(std::function<void()> call) { on_gradient_ = std::move(call); }
 
   /// Where the next part of the gradient goes, and whether it is added to what is there.
   struct Slot {
@@ -135,10 +139,14 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   /// Null while no graph is made.
   std::shared_ptr<Use> use();
 
-  /// Called whenever a pass has added its last to the gradient.
-  void on_complete(std::function<void()> call) { on_complete_ = std::move(call); }
-  void complete() {
-    if (on_complete_) on_complete_();
+  /// Whether the pass that ends next is the last of its step.
+  void expect_last(bool last) { last_ = last; }
+  bool is_last() const { return last_; }
+  /// Called whenever a pass has added its last to the gradient, with what `is_last` was when it
+  /// did.
+  void on_complete(std::function<void(bool last)> call) { on_complete_ = std::move(call); }
+  void complete(bool last) {
+    if (on_complete_) on_complete_(last);
   }
 
   /// Rows at the parameter's use.
@@ -195,7 +203,9 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   bool has_gradient_ = false;
   int uses_ = 0;  // that have not ended
   Tensor sum_;    // of the uses' gradients, of all rows, where it is to be reduced
-  std::function<void()> on_complete_;
+  bool last_ = false;
+  std::function<void(bool)> on_complete_;
+  std::function<void()> on_gradient_;
   std::shared_ptr<Arrival> arrival_;
 };
 

@@ -82,6 +82,7 @@ namespace {
 /// Sums of gradients on their way.
 struct Reduction {
   Parameters parameters;
+  bool last = false;  // of their step
   std::vector<Tensor> sources;
   std::vector<Tensor> parts;
   std::vector<comm::Work> works;  // the last: they wait before the tensors go
@@ -90,7 +91,7 @@ struct Reduction {
     for (comm::Work& work : works) work.wait();
     for (std::size_t i = 0; i < parts.size(); ++i) {
       parameters[i]->accumulate(parts[i]);
-      parameters[i]->complete();
+      parameters[i]->complete(last);
     }
   }
 };
@@ -102,6 +103,7 @@ void Vectors::reduce(const std::vector<Tensor>& gradients) const {
       mesh_->overlap().weight_gradients ? comm::Priority::kBackground : comm::Priority::kUrgent;
   auto reduction = std::make_shared<Reduction>();
   reduction->parameters = parameters_;
+  reduction->last = parameters_.at(0)->is_last();
   reduction->parts.resize(parameters_.size());
   reduction->sources.resize(parameters_.size());
   std::int64_t bytes = 0;

@@ -1,79 +1,21 @@
-// AdamW for a model's parameters. Along data every rank has the same shard of a parameter; each
-// keeps the moments of one part of it, updates that part and gathers the others' (ZeRO-1).
-// SPDX-License-Identifier: Apache-2.0
+// AdamW for a model's parameters. Ranks that have the same shard of a parameter (along data,
+// mostly) share the work and the memory of its update as `Zero` says. SPDX-License-Identifier:
+// Apache-2.0
 #pragma once
 
 #include <deque>
-#include <memory>
 #include <vector>
 
-#include "fourfold/nn/parameter.hpp"
-#include "fourfold/optim/adamw_kernel.hpp"
+#include "fourfold/optim/flat_group.hpp"
 
 namespace fourfold::optim {
-
-using at::Tensor;
-using tensor::Mesh;
 
 struct AdamWSpec {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double decay = 0.1;  ///< of matrices and embeddings
-};
-
-/// Parameters of one type that lie one after the other in one piece of memory, each at a multiple
-/// of kAlignment elements, and their gradients in another: what travels along data at once.
-class FlatGroup {
- public:
-  /// Elements; a whole number of cache lines in every type.
-  static constexpr std::int64_t kAlignment = 32;
-
-  FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay);
-  FlatGroup(const FlatGroup&) = delete;
-  FlatGroup& operator=(const FlatGroup&) = delete;
-  ~FlatGroup();
-
-  /// Forgets the gradients. When each of the parameters has been completed by so many passes, their
-  /// sum over data begins by itself.
-  void begin_step(std::int64_t passes);
-  /// Of this rank's part of the sum over data, which it waits for; the others' parts keep what this
-  /// rank had.
-  double sum_of_squares();
-  /// Begins the sum if it has not begun.
-  void reduce_gradients();
-
-  void update(AdamStep step);
-  /// Brings the new values together. The parameters wait for them when they are used next, or with
-  /// `overlap.data` off here.
-  void gather_values();
-
-  const nn::Parameters& parameters() const { return parameters_; }
-  /// The number of the first parameter's element in the memory of all.
-  std::int64_t begin_of(std::size_t index) const { return begins_[index]; }
-  /// This rank's part of it.
-  grid::Range own_range() const;
-
- private:
-  Tensor own(const Tensor& all) const;
-  void expect_values(comm::Work work);
-  void place_values();
-  void place_gradients();
-
-  const Mesh* mesh_;
-  nn::Parameters parameters_;
-  std::vector<std::int64_t> begins_;
-  double decay_;
-  Tensor values_;     // in the type of computation
-  Tensor gradients_;  // in the master type
-  // Of this rank's part only, in the master type.
-  Tensor own_values_;  // a part of values_ if the types are the same
-  Tensor mean_;
-  Tensor square_;
-  std::int64_t incomplete_ = 0;  // passes of parameters that are still to come in this step
-  bool reducing_ = false;
-  comm::Work reduction_;
-  std::shared_ptr<nn::Arrival> arrival_;  // of the newest values
+  Zero zero = Zero::kMoments;
 };
 
 class AdamW {
@@ -85,17 +27,17 @@ class AdamW {
   AdamW(const Mesh& mesh, const nn::Parameters& parameters, const AdamWSpec& spec)
       : AdamW(mesh, std::vector<nn::Parameters>{parameters}, spec) {}
 
-  /// Before the first of so many backward passes of a step: what was summed up is forgotten.
-  void begin_step(std::int64_t passes = 1);
+  /// Before the first backward pass of a step: what was summed up is forgotten. Before the last one
+  /// reaches them, the parameters must be told to expect it (Parameter::expect_last).
+  void begin_step();
+  /// After each of them.
+  void end_pass();
 
-  /// After the last backward pass: sums the gradients over data. Returns this rank's share of the
-  /// square of their global norm: the sum over all ranks counts every element once.
+  /// After the last backward pass: sums the gradients over the replicas. Returns this rank's share
+  /// of the square of their global norm: the sum over all ranks counts every element once.
   double reduce_gradients();
 
-  /// After `reduce_gradients`, whether a parameter's gradient is finite on this rank. In this
-  /// rank's part it has the others' contributions in it: what is bad there only, others may have
-  /// caused.
-  enum class Health { kFinite, kBadInOwnPart, kBad };
+  /// After `reduce_gradients`.
   Health gradient_health(const nn::Parameter& parameter) const;
 
   /// Changes the parameters; `step` counts from 1. The gradient is multiplied by `gradient_scale`.

@@ -30,8 +30,11 @@ const std::vector<std::pair<Axes, Purpose>>& groups() {
       {Axis::kData, Purpose::kWeights},
       {{Axis::kData, Axis::kZ}, Purpose::kGradients},  // of weights that are the same along z
       {{Axis::kData, Axis::kZ}, Purpose::kWeights},
-      {Axis::kY, Purpose::kWeights},                               // panels of SUMMA's weights
-      {Axis::kY, Purpose::kGradients},                             // and of their gradients
+      {Axis::kPipe, Purpose::kActivations},
+      {Axis::kPipe, Purpose::kGradients},
+      {Axis::kPipe, Purpose::kWeights},  // of a table that the first and the last stage share
+      {Axis::kY, Purpose::kWeights},     // panels of SUMMA's weights
+      {Axis::kY, Purpose::kGradients},   // and of their gradients
       {{Axis::kData, Axis::kZ, Axis::kY}, Purpose::kActivations},  // the loss of SUMMA
   };
   return kGroups;

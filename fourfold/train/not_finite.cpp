@@ -17,38 +17,60 @@ bool is_finite(const at::Tensor& tensor) {
   return tensor.isfinite().all().item<bool>();
 }
 
+/// All parameters of the model in the order of use, and those that this rank has: null elsewhere.
+struct Listed {
+  std::vector<std::string> names;
+  nn::Parameters here;
+};
+
+Listed listed(const tensor::Mesh& mesh, const model::Stages& stages) {
+  Listed list;
+  const nn::Parameters own = stages.parameters();
+  for (const model::Owned& owned : model::owners(mesh, stages)) {
+    const auto found = std::find_if(own.begin(), own.end(), [&](const nn::ParameterPtr& p) {
+      return p->name() == owned.spec.name;
+    });
+    list.names.push_back(owned.spec.name);
+    list.here.push_back(found == own.end() ? nullptr : *found);
+  }
+  return list;
+}
+
 /// The place of this rank's first bad tensor in the order of a step: n parameters, the loss, n
 /// gradients backwards; times two, and one more where the cause may be another rank. The largest
 /// number if all is well here.
 std::int64_t first_bad(const nn::Parameters& parameters, const optim::AdamW& optimizer,
                        double loss) {
-  using Health = optim::AdamW::Health;
+  using optim::Health;
   const auto n = static_cast<std::int64_t>(parameters.size());
   for (std::int64_t i = 0; i < n; ++i) {
-    if (!is_finite(parameters[static_cast<std::size_t>(i)]->value().detach())) return 2 * i;
+    const nn::ParameterPtr& p = parameters[static_cast<std::size_t>(i)];
+    if (p && !is_finite(p->value().detach())) return 2 * i;
   }
   if (!std::isfinite(loss)) return 2 * n;
   for (std::int64_t i = n - 1; i >= 0; --i) {
-    const Health health = optimizer.gradient_health(*parameters[static_cast<std::size_t>(i)]);
+    const nn::ParameterPtr& p = parameters[static_cast<std::size_t>(i)];
+    const Health health = p ? optimizer.gradient_health(*p) : Health::kFinite;
     if (health == Health::kFinite) continue;
     return 2 * (2 * n - i) + (health == Health::kBadInOwnPart ? 1 : 0);
   }
   return std::numeric_limits<std::int64_t>::max();
 }
 
-std::string name_of(const nn::Parameters& parameters, std::int64_t place) {
+std::string name_of(const std::vector<std::string>& parameters, std::int64_t place) {
   const auto n = static_cast<std::int64_t>(parameters.size());
   if (place == n) return "the loss";
-  if (place < n) return "the parameter " + parameters[static_cast<std::size_t>(place)]->name();
+  if (place < n) return "the parameter " + parameters[static_cast<std::size_t>(place)];
   if (place > 2 * n) return "the norm of the gradients";  // each is finite, their squares are not
-  return "the gradient of " + parameters[static_cast<std::size_t>(2 * n - place)]->name();
+  return "the gradient of " + parameters[static_cast<std::size_t>(2 * n - place)];
 }
 
 }  // namespace
 
-void throw_not_finite(const tensor::Mesh& mesh, const nn::Parameters& parameters,
+void throw_not_finite(const tensor::Mesh& mesh, const model::Stages& stages,
                       const optim::AdamW& optimizer, std::int64_t step, double loss) {
-  const std::int64_t own = first_bad(parameters, optimizer, loss);
+  const Listed list = listed(mesh, stages);
+  const std::int64_t own = first_bad(list.here, optimizer, loss);
   std::vector<std::int64_t> all(static_cast<std::size_t>(mesh.everyone().size()), own);
   if (all.size() > 1) {
     mesh.everyone()
@@ -57,7 +79,7 @@ void throw_not_finite(const tensor::Mesh& mesh, const nn::Parameters& parameters
         .wait();
   }
   const auto worst = std::min_element(all.begin(), all.end());
-  throw Error(concat("step ", step, ": ", name_of(parameters, *worst / 2),
+  throw Error(concat("step ", step, ": ", name_of(list.names, *worst / 2),
                      " is not finite on rank ", worst - all.begin(),
                      "; nothing was updated. Try a smaller optim.lr, a longer optim.warmup, or "
                      "clipping (optim.clip)"));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "fourfold/model/stages.hpp"
 #include "fourfold/optim/adamw.hpp"
 
 namespace fourfold::train {
@@ -10,7 +11,7 @@ namespace fourfold::train {
 /// them: parameters, the loss, and gradients from the last layer to the first. Throws an Error that
 /// names step, rank and tensor. Collective, after the optimizer has reduced the gradients. `loss`
 /// is this rank's part.
-[[noreturn]] void throw_not_finite(const tensor::Mesh& mesh, const nn::Parameters& parameters,
+[[noreturn]] void throw_not_finite(const tensor::Mesh& mesh, const model::Stages& stages,
                                    const optim::AdamW& optimizer, std::int64_t step, double loss);
 
 }  // namespace fourfold::train

@@ -138,7 +138,7 @@ class Run {
     const tensor::MemoryUse peaks = meter.peaks();
     trainer_->settle();
     take_counts();
-    checkpoint::save_weights(*mesh_, trainer_->model(), first_ ? folder_ : "");
+    checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "");
     wait_patiently(mesh_->everyone());
     if (tracer_) collect_traces();
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
@@ -185,7 +185,7 @@ class Run {
     for (const std::string& line : said_) files_->log(line);
     say(concat(mesh_->grid()));
     const nn::Batch batch{.samples = recipe_.micro_batch, .context = recipe_.model.context};
-    say(describe(recipe_.overlap, trainer_->model().parts_of(batch)));
+    say(describe(recipe_.overlap, trainer_->stages()[0].parts_of(batch)));
     say(concat("run folder ", folder_));
   }
 

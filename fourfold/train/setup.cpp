@@ -6,6 +6,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/recording/recording.hpp"
+#include "fourfold/config/strategy.hpp"
 #include "fourfold/train/dry_run.hpp"
 
 namespace fourfold::train {
@@ -41,7 +42,8 @@ tensor::Overlap overlap_of(const config::OverlapConfig& config) {
 }
 
 std::string named(const grid::Sizes& g) {
-  return concat("x=", g.x, ",y=", g.y, ",z=", g.z, ",data=", g.data);
+  const std::string text = concat("x=", g.x, ",y=", g.y, ",z=", g.z, ",data=", g.data);
+  return g.pipe == 1 ? text : concat(text, ",pipe=", g.pipe);
 }
 
 /// What a rank sends in a step of so many layers and passes.
@@ -77,6 +79,10 @@ Recipe recipe_of(const config::Config& config) {
   recipe.model.context = config.model.context;
   recipe.model.dropout = config.model.dropout;
   recipe.model.tied = config.model.tied;
+  recipe.model.algorithm =
+      config::strategy_of(config.parallel.strategy).algorithm == config::Algorithm::kSumma
+          ? nn::Algorithm::kSumma
+          : nn::Algorithm::k4d;
   recipe.model.activations = config.parallel.activations == config::Activations::kSharded
                                  ? nn::Activations::kSharded
                                  : nn::Activations::kReplicated;
@@ -85,10 +91,12 @@ Recipe recipe_of(const config::Config& config) {
   recipe.model.seed = config.train.seed;
   recipe.batch = config.train.batch;
   recipe.micro_batch = config.train.micro_batch;
+  recipe.chunks = config.parallel.chunks;
   recipe.optimizer = {.beta1 = config.optim.betas[0],
                       .beta2 = config.optim.betas[1],
                       .epsilon = config.optim.eps,
-                      .decay = config.optim.weight_decay};
+                      .decay = config.optim.weight_decay,
+                      .zero = static_cast<optim::Zero>(config.parallel.zero)};
   recipe.rates = {.largest = config.optim.lr,
                   .smallest = config.optim.min_lr,
                   .warmup = config.optim.warmup,
@@ -117,21 +125,47 @@ std::string describe(const tensor::Overlap& overlap, int parts) {
 }
 
 double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes) {
-  return extrapolate(recipe.batch / recipe.micro_batch, [&](std::int64_t passes) {
+  const std::int64_t passes = recipe.batch / recipe.micro_batch;
+  // With a pipeline neither a layer nor a pass is like the others.
+  if (sizes.pipe > 1) return bytes_sent(recipe, recipe.model.layers, passes, sizes);
+  return extrapolate(passes, [&](std::int64_t some_passes) {
     return extrapolate(recipe.model.layers, [&](std::int64_t layers) {
-      return bytes_sent(recipe, layers, passes, sizes);
+      return bytes_sent(recipe, layers, some_passes, sizes);
     });
   });
 }
+
+namespace {
+
+/// The grids of the strategy that the model fits. Throws ConfigError that says why there is none.
+std::vector<grid::Sizes> fitting_grids(const config::Config& config, const Recipe& recipe,
+                                       int ranks) {
+  const config::Strategy& strategy = config::strategy_of(config.parallel.strategy);
+  const std::vector<grid::Sizes> all = config::grids_of(strategy, ranks);
+  std::vector<grid::Sizes> found;
+  for (const grid::Sizes& sizes : all) {
+    if (model::fits(recipe.model, sizes, recipe.micro_batch)) found.push_back(sizes);
+  }
+  if (!found.empty()) return found;
+  if (all.size() == 1) {
+    config::Config one = config;
+    one.parallel.sizes = all[0];
+    check_fit(one);  // says what does not fit
+  }
+  throw ConfigError(concat("no grid of ", ranks, " ranks of the strategy ", strategy.name,
+                           " fits this model: ", config.model.heads, " heads, width ",
+                           config.model.width, ", ", config.model.layers,
+                           " layers and a micro-batch of ", recipe.micro_batch,
+                           " must be divided; change one of them or --ranks"));
+}
+
+}  // namespace
 
 std::string settle_grid(config::Config& config, int ranks) {
   if (ranks < 1) throw ConfigError(concat("--ranks must be at least 1, not ", ranks));
   const Recipe recipe = recipe_of(config);
   const grid::Sizes& given = config.parallel.sizes;
   if (config.parallel.given) {
-    if (given.pipe != 1) {
-      throw ConfigError("parallel.pipe must be 1: pipelines are not built in");
-    }
     const int needed = grid::Grid(given).ranks();
     if (needed != ranks) {
       throw ConfigError(concat(
@@ -140,33 +174,30 @@ std::string settle_grid(config::Config& config, int ranks) {
     }
     return {};
   }
-  const auto grids = model::fitting_grids(recipe.model, ranks, recipe.micro_batch);
-  if (grids.empty()) {
-    throw ConfigError(concat("no grid of ", ranks, " ranks fits this model: ", config.model.heads,
-                             " heads, width ", config.model.width, " and a micro-batch of ",
-                             recipe.micro_batch,
-                             " must be divided; change one of them or --ranks"));
-  }
+  const auto grids = fitting_grids(config, recipe, ranks);
   double fewest = std::numeric_limits<double>::infinity();
   for (const grid::Sizes& sizes : grids) {
-    const double bytes = ranks == 1 ? 0 : bytes_sent(recipe, sizes);
+    const double bytes = grids.size() == 1 ? 0 : bytes_sent(recipe, sizes);
     if (bytes >= fewest) continue;
     fewest = bytes;
     config.parallel.sizes = sizes;
   }
   config.parallel.given = true;
   if (ranks == 1) return {};
+  if (grids.size() == 1) return concat("grid ", named(config.parallel.sizes));
   return concat("grid ", named(config.parallel.sizes), ": of the ", grids.size(), " that fit ",
                 ranks, " ranks, the one that sends the fewest bytes a step");
 }
 
 void check_fit(const config::Config& config) {
   Recipe recipe = recipe_of(config);
-  recipe.model.layers = 1;  // all are built alike
+  const int stages = config.parallel.sizes.pipe * config.parallel.chunks;
+  // All layers are built alike.
+  recipe.model.layers = std::min<std::int64_t>(recipe.model.layers, stages);
   const grid::Grid grid(config.parallel.sizes, config.parallel.placement);
   comm::World world = comm::recording::open(0, grid.ranks());
   const Mesh mesh(world, grid, recipe.overlap);
-  const model::Gpt gpt(mesh, recipe.model, recipe.micro_batch);
+  const model::Stages gpt(mesh, recipe.model, recipe.micro_batch, recipe.chunks);
 }
 
 }  // namespace fourfold::train

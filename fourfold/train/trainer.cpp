@@ -16,39 +16,58 @@ using grid::Axis;
 
 namespace {
 
-const Recipe& checked(const Recipe& recipe) {
+const Recipe& checked(const Recipe& recipe, const Mesh& mesh) {
   if (recipe.micro_batch < 1 || recipe.batch % recipe.micro_batch != 0) {
     throw ConfigError(concat("a batch of ", recipe.batch, " is not a multiple of the micro-batch, ",
                              recipe.micro_batch));
+  }
+  const std::int64_t passes = recipe.batch / recipe.micro_batch;
+  const int places = mesh.size(Axis::kPipe);
+  if (recipe.chunks > 1 && passes % places != 0) {
+    throw ConfigError(concat("with parallel.chunks = ", recipe.chunks, " the micro-batches of a ",
+                             "step (train.batch / train.micro_batch = ", passes,
+                             ") must be a multiple of parallel.pipe = ", places));
+  }
+  if (places > 1 && recipe.optimizer.zero == optim::Zero::kGradients) {
+    throw ConfigError(
+        "parallel.zero = 2 does not go with a pipeline, whose passes overlap; choose 1");
   }
   return recipe;
 }
 
 /// The parameters, after they have got their values: the optimizer takes over what they have.
-std::vector<nn::Parameters> filled(const model::Gpt& model,
+std::vector<nn::Parameters> filled(const model::Stages& stages,
                                    const std::function<void(const model::Gpt&)>& fill) {
-  if (fill) fill(model);
-  return {model.embedding_parameters(), model.block_parameters()};
+  for (int i = 0; fill && i < stages.chunks(); ++i) fill(stages[i]);
+  return {stages.embedding_parameters(), stages.block_parameters()};
 }
 
-/// What a pass brings together, in its order: learned from a dry pass of the same model.
-tensor::GatherOrder gather_order(const model::Gpt& model, const Mesh& mesh, const Recipe& recipe) {
+/// What a pass, or a step with a pipeline, brings together, in its order: learned from a dry one of
+/// the same model.
+tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
+                                 const Recipe& recipe) {
   std::vector<std::string> names;
   {
     const tensor::MemoryMeter aside;  // it is no part of this rank's memory
     const tensor::MemoryMeter::Counting counting(aside);
     comm::World world = comm::recording::open(mesh.world().rank(), mesh.world().size());
     const Mesh dry(world, mesh.grid(), mesh.overlap());
-    const model::Gpt twin(dry, recipe.model, recipe.micro_batch);
+    const model::Stages twin(dry, recipe.model, recipe.micro_batch, recipe.chunks);
     const nn::Batch batch{.samples = recipe.micro_batch, .context = recipe.model.context};
     const Tensor tokens = at::empty({nn::local_samples(dry, batch), batch.context},
                                     at::TensorOptions(at::kLong).device(dry.device()));
     dry.gathers().learn(&names);
-    twin.loss(tokens, tokens, batch, 1, true).backward();
+    if (twin.is_whole()) {
+      twin.whole().loss(tokens, tokens, batch, 1, true).backward();
+    } else {
+      Pipeline(dry, twin).run(recipe.batch / recipe.micro_batch, 1, [&](std::int64_t, bool) {
+        return Pass{batch, tokens, tokens};
+      });
+    }
     dry.backlog().drain();
   }
   std::map<std::string, const tensor::Gatherable*> units;
-  for (const tensor::Gatherable* unit : model.gatherables()) units[unit->gather_name()] = unit;
+  for (const tensor::Gatherable* unit : stages.gatherables()) units[unit->gather_name()] = unit;
   tensor::GatherOrder order;
   for (const std::string& name : names) order.push_back(units.at(name));
   return order;
@@ -68,17 +87,22 @@ void sum_over_everyone(const Mesh& mesh, std::array<double, kCount>& values) {
 Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
                  const std::function<void(const model::Gpt&)>& fill)
     : mesh_(&mesh),
-      recipe_(checked(recipe)),
-      model_(mesh, recipe.model, recipe.micro_batch),
-      gathers_(
-          gather_order(model_, mesh, recipe), mesh.overlap().keep_weights ? mesh.overlap().keep : 0,
-          model_.parts_of({.samples = recipe.micro_batch, .context = recipe.model.context}) > 1),
-      optimizer_(mesh, filled(model_, fill), recipe.optimizer) {}
+      recipe_(checked(recipe, mesh)),
+      stages_(mesh, recipe.model, recipe.micro_batch, recipe.chunks),
+      gathers_(gather_order(stages_, mesh, recipe),
+               mesh.overlap().keep_weights ? mesh.overlap().keep : 0,
+               stages_[0].parts_of(
+                   {.samples = recipe.micro_batch, .context = recipe.model.context}) > 1),
+      optimizer_(mesh, filled(stages_, fill), recipe.optimizer),
+      pipeline_(mesh, stages_) {
+  model::check_owners(mesh, stages_);
+}
 
-Trainer::Pass Trainer::read_pass(std::int64_t first_sample, const ReadSample& read) const {
+Pass Trainer::read_pass(std::int64_t first_sample, bool data, const ReadSample& read) const {
   Pass pass;
   pass.batch.samples = recipe_.micro_batch;
   pass.batch.context = recipe_.model.context;
+  if (!data) return pass;
   const std::int64_t local = nn::local_samples(*mesh_, pass.batch);
   const std::int64_t context = pass.batch.context;
   const auto options = at::TensorOptions(at::kLong).device(mesh_->device());
@@ -93,59 +117,95 @@ Trainer::Pass Trainer::read_pass(std::int64_t first_sample, const ReadSample& re
   return pass;
 }
 
+/// Reads the micro-batches of a step.
+ReadPass Trainer::reader(std::int64_t number, const ReadSample& read) const {
+  return [this, number, &read](std::int64_t micro_batch, bool data) {
+    const std::int64_t first = micro_batch * recipe_.micro_batch;
+    Pass pass = read_pass((number - 1) * recipe_.batch + first, data, read);
+    pass.batch.first_sample = first;
+    pass.batch.step = static_cast<std::uint64_t>(number);
+    return pass;
+  };
+}
+
+/// Forward and backward; returns this rank's part of the loss.
 double Trainer::run_pass(const Pass& pass) {
-  const Tensor part = model_.loss(pass.tokens, pass.targets, pass.batch,
-                                  recipe_.batch * recipe_.model.context, true);
+  const Tensor part = model().loss(pass.tokens, pass.targets, pass.batch,
+                                   recipe_.batch * recipe_.model.context, true);
   part.backward();
   return mesh_->dry() ? 0 : part.item<double>();
 }
 
 /// Forward and backward passes of a step; returns this rank's part of the loss.
 double Trainer::run_passes(std::int64_t number, const ReadSample& read) {
+  const ReadPass read_one = reader(number, read);
+  const std::int64_t passes = recipe_.batch / recipe_.micro_batch;
   double loss = 0;
-  for (std::int64_t first = 0; first < recipe_.batch; first += recipe_.micro_batch) {
-    try {
-      Pass pass = read_pass((number - 1) * recipe_.batch + first, read);
-      pass.batch.first_sample = first;
-      pass.batch.step = static_cast<std::uint64_t>(number);
-      mesh_->gathers().begin_pass(gathers_, first + recipe_.micro_batch < recipe_.batch);
-      loss += run_pass(pass);
-      mesh_->gathers().end_pass();
-    } catch (...) {
-      mesh_->gathers().abandon();
-      throw;
+  for (std::int64_t i = 0; i < passes; ++i) {
+    const Pass pass = read_one(i, true);
+    const bool last = i + 1 == passes;
+    if (last) {
+      for (const nn::ParameterPtr& p : stages_.parameters()) p->expect_last(true);
     }
+    mesh_->gathers().begin_pass(gathers_, !last);
+    loss += run_pass(pass);
+    mesh_->gathers().end_pass();
+    optimizer_.end_pass();
   }
   return loss;
 }
 
+double Trainer::run_pipeline(std::int64_t number, const ReadSample& read) {
+  mesh_->gathers().begin_pass(gathers_, false);
+  const double loss = pipeline_.run(recipe_.batch / recipe_.micro_batch,
+                                    recipe_.batch * recipe_.model.context, reader(number, read));
+  mesh_->gathers().end_pass();
+  return loss;
+}
+
 StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
-  optimizer_.begin_step(recipe_.batch / recipe_.micro_batch);
-  const double loss = run_passes(number, read);
+  optimizer_.begin_step();
+  double loss = 0;
+  try {
+    loss = stages_.is_whole() ? run_passes(number, read) : run_pipeline(number, read);
+  } catch (...) {
+    mesh_->gathers().abandon();
+    throw;
+  }
   const double squares = optimizer_.reduce_gradients();
-  std::array<double, 2> sums = {model_.counts_loss() ? loss : 0, squares};
+  std::array<double, 2> sums = {stages_[0].counts_loss() ? loss : 0, squares};
   sum_over_everyone(*mesh_, sums);
   const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.rates.rate(number)};
   if (!std::isfinite(sums[0]) || !std::isfinite(sums[1])) {
-    throw_not_finite(*mesh_, model_.parameters(), optimizer_, number, loss);
+    throw_not_finite(*mesh_, stages_, optimizer_, number, loss);
   }
   optimizer_.update(number, result.rate, optim::clip_scale(result.grad_norm, recipe_.clip));
+  pipeline_.share_table();
   return result;
 }
 
 void Trainer::settle() const {
-  for (const nn::ParameterPtr& p : model_.parameters()) static_cast<void>(p->value());
+  for (const nn::ParameterPtr& p : stages_.parameters()) static_cast<void>(p->value());
+  pipeline_.settle();
 }
 
-double Trainer::validate(std::int64_t passes, const ReadSample& read) const {
+double Trainer::validate(std::int64_t passes, const ReadSample& read) {
   const at::NoGradGuard no_graph;
   std::array<double, 1> sum = {0};
   const std::int64_t tokens = passes * recipe_.micro_batch * recipe_.model.context;
-  for (std::int64_t i = 0; i < passes; ++i) {
-    const Pass pass = read_pass(i * recipe_.micro_batch, read);
-    const Tensor part = model_.loss(pass.tokens, pass.targets, pass.batch, tokens, false);
-    if (model_.counts_loss() && !mesh_->dry()) sum[0] += part.item<double>();
+  const auto read_one = [&](std::int64_t micro_batch, bool data) {
+    return read_pass(micro_batch * recipe_.micro_batch, data, read);
+  };
+  if (!stages_.is_whole()) {
+    sum[0] = pipeline_.run_forward(passes, tokens, read_one);
+  } else {
+    for (std::int64_t i = 0; i < passes; ++i) {
+      const Pass pass = read_one(i, true);
+      const Tensor part = model().loss(pass.tokens, pass.targets, pass.batch, tokens, false);
+      if (!mesh_->dry()) sum[0] += part.item<double>();
+    }
   }
+  if (!stages_[0].counts_loss()) sum[0] = 0;
   sum_over_everyone(*mesh_, sum);
   return sum[0];
 }

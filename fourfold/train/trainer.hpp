@@ -4,20 +4,18 @@
 
 #include <functional>
 
-#include "fourfold/model/gpt.hpp"
 #include "fourfold/optim/adamw.hpp"
 #include "fourfold/optim/schedule.hpp"
+#include "fourfold/train/pipeline.hpp"
 
 namespace fourfold::train {
-
-using at::Tensor;
-using tensor::Mesh;
 
 /// What is trained, and how.
 struct Recipe {
   model::GptSpec model;
   std::int64_t batch = 0;        ///< sequences of a step, over the whole grid
   std::int64_t micro_batch = 0;  ///< of a forward pass; divides the batch
+  int chunks = 1;                ///< stages of the pipeline that a rank has
   optim::AdamWSpec optimizer;
   optim::RateSchedule rates;
   double clip = 0;          ///< the largest global norm of the gradients; 0: any
@@ -50,27 +48,27 @@ class Trainer {
   void settle() const;
 
   /// The mean loss of the samples 0 to passes * micro_batch, without dropout.
-  double validate(std::int64_t passes, const ReadSample& read) const;
+  double validate(std::int64_t passes, const ReadSample& read);
 
   const Recipe& recipe() const { return recipe_; }
-  const model::Gpt& model() const { return model_; }
+  /// This rank's parts of the model.
+  const model::Stages& stages() const { return stages_; }
+  /// The model, where it is not cut into stages.
+  const model::Gpt& model() const { return stages_.whole(); }
 
  private:
-  struct Pass {
-    nn::Batch batch;
-    Tensor tokens;
-    Tensor targets;
-  };
-  /// Forward and backward; returns this rank's part of the loss.
+  Pass read_pass(std::int64_t first_sample, bool data, const ReadSample& read) const;
   double run_pass(const Pass& pass);
-  Pass read_pass(std::int64_t first_sample, const ReadSample& read) const;
   double run_passes(std::int64_t number, const ReadSample& read);
+  double run_pipeline(std::int64_t number, const ReadSample& read);
+  ReadPass reader(std::int64_t number, const ReadSample& read) const;
 
   const Mesh* mesh_;
   Recipe recipe_;
-  model::Gpt model_;
-  tensor::GatherPlan gathers_;
+  model::Stages stages_;
+  tensor::GatherPlan gathers_;  // of a pass, or of all passes of a step if there is a pipeline
   optim::AdamW optimizer_;
+  Pipeline pipeline_;
 };
 
 /// 6 flops for every token and parameter that is used in products, and 12 for every token, layer,

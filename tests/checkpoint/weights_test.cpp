@@ -152,6 +152,7 @@ const std::vector<grid::Sizes>& grids() {
       {.y = 4, .z = 2},
       {.z = 3, .data = 2},
       {.x = 2, .data = 2},
+      {.z = 2, .data = 2, .pipe = 2},
   };
   return kGrids;
 }
@@ -168,9 +169,9 @@ TEST(Weights, WrittenOnAnyGridAsGpt2HasThem) {
         const grid::Grid grid(sizes);
         on_threads(grid.ranks(), [&](comm::World& world) {
           const tensor::Mesh mesh(world, grid);
-          const model::Gpt gpt(mesh, spec, 12);
-          load_everything(mesh, gpt, weights);
-          checkpoint::save_weights(mesh, gpt, folder.path());
+          const model::Stages stages(mesh, spec, 12);
+          for (int i = 0; i < stages.chunks(); ++i) load_everything(mesh, stages[i], weights);
+          checkpoint::save_weights(mesh, stages, folder.path());
         });
         expect_file(folder.path(), spec, weights);
       }
@@ -193,9 +194,10 @@ TEST(Weights, WrittenAndReadBySumma) {
         const tensor::Mesh mesh(world, grid);
         GptSpec summa = spec;
         summa.algorithm = nn::Algorithm::kSumma;
-        const model::Gpt gpt(mesh, summa, 8);
+        const model::Stages stages(mesh, summa, 8);
+        const model::Gpt& gpt = stages.whole();
         load_everything(mesh, gpt, weights);
-        checkpoint::save_weights(mesh, gpt, folder.path());
+        checkpoint::save_weights(mesh, stages, folder.path());
         mesh.everyone().barrier().wait();  // rank 0 has written
         summa.seed = 99;
         const model::Gpt other(mesh, summa, 8);
@@ -219,9 +221,9 @@ TEST(Weights, ReadOnAnyGridFromAnyType) {
     const Weights weights = perturbed(initial_weights(spec));
     on_threads(4, [&](comm::World& world) {
       const tensor::Mesh mesh(world, grid::Grid({.x = 2, .z = 2}));
-      const model::Gpt gpt(mesh, spec, 12);
-      load_everything(mesh, gpt, weights);
-      checkpoint::save_weights(mesh, gpt, folder.path());
+      const model::Stages stages(mesh, spec, 12);
+      load_everything(mesh, stages.whole(), weights);
+      checkpoint::save_weights(mesh, stages, folder.path());
     });
     spec.context = 5;  // of the 8 positions in the file
     spec.precision = nn::Precision::float64();
@@ -310,7 +312,7 @@ TEST(Weights, RefusesWhatDoesNotFit) {
   {
     comm::World world = comm::self::open();
     const tensor::Mesh mesh(world, grid::Grid());
-    checkpoint::save_weights(mesh, model::Gpt(mesh, spec, 1), folder.path());
+    checkpoint::save_weights(mesh, model::Stages(mesh, spec, 1), folder.path());
   }
   EXPECT_EQ(complaint(spec, folder.path()), "");
   const auto expect = [&](const GptSpec& wrong, const std::string& words) {

@@ -57,6 +57,8 @@ z = 4
 data = 5
 pipe = 6
 activations = "replicated"
+zero = 2
+chunks = 3
 placement = "data,z,pipe,x,y"
 
 [overlap]
@@ -82,6 +84,9 @@ Config everything() {
                        {2, 3, 4, 5, 6},
                        true,
                        config::Activations::kReplicated,
+                       true,
+                       2,
+                       3,
                        {Axis::kData, Axis::kZ, Axis::kPipe, Axis::kX, Axis::kY}},
           .overlap = {false, true, false, true, false, false, true, 3, 0, 5}};
 }

@@ -94,7 +94,7 @@ TEST_F(Refuse, UnknownNames) {
             "precision, seed, checkpoint_activations, validate_every, validate_batches, log_every");
   EXPECT_EQ(after("[parallel]\nw = 2\n"),
             "gpt.toml:10: unknown key parallel.w; [parallel] has strategy, x, y, z, data, pipe, "
-            "activations, placement");
+            "activations, sequence_parallel, zero, chunks, placement");
   EXPECT_EQ(after("[trian]\n"), "gpt.toml:9: unknown section [trian]; did you mean [train]?");
   EXPECT_EQ(after("[x.y]\nz = 1\n"),
             "gpt.toml:9: unknown section [x]; the sections are [model], [data], [train], [optim], "
@@ -207,6 +207,8 @@ TEST_F(Refuse, OutOfRange) {
                                                {"parallel.z", "-2", "1"},
                                                {"parallel.data", "0", "1"},
                                                {"parallel.pipe", "0", "1"},
+                                               {"parallel.zero", "-1", "0"},
+                                               {"parallel.chunks", "0", "1"},
                                                {"train.steps", "-9223372036854775808", "1"}}) {
     EXPECT_EQ(set(concat(key, "=", value)), at_least(key, value, low));
   }
@@ -265,7 +267,9 @@ TEST_F(Refuse, Betas) {
 TEST_F(Refuse, UnknownChoices) {
   EXPECT_EQ(set("model.kind=unet"), "--set: model.kind = \"unet\" must be \"gpt\"");
   EXPECT_EQ(after("[parallel]\nstrategy = \"zero\"\n"),
-            "gpt.toml:10: parallel.strategy = \"zero\" must be \"4d\"");
+            "gpt.toml:10: parallel.strategy = \"zero\" must be \"ddp\", \"zero1\", \"zero2\", "
+            "\"zero3\", \"megatron\", \"summa2d\", \"summa2.5d\", \"3d\", \"4d\" or "
+            "\"deepspeed3d\"");
   EXPECT_EQ(set("train.precision=fp8"),
             "--set: train.precision = \"fp8\" must be \"float32\", \"bf16\" or \"float64\"");
   EXPECT_EQ(set("data.tokenizer=words"),

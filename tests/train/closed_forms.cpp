@@ -256,8 +256,15 @@ class Forms {
     std::int64_t sum = 0;
     const auto close = [&] {
       if (segment.empty()) return;
-      add(Op::kReduceScatter, Axis::kData, flat(segment) * master_);
-      gather(Axis::kData, flat(segment) * bytes);
+      const std::int64_t gradients = flat(segment) * master_;
+      if (recipe_.optimizer.zero == optim::Zero::kNothing) {
+        add(Op::kAllReduce, Axis::kData, gradients);
+      } else {
+        const bool each_pass = recipe_.optimizer.zero == optim::Zero::kGradients;
+        const std::int64_t sums = each_pass ? recipe_.batch / recipe_.micro_batch : 1;
+        add(Op::kReduceScatter, Axis::kData, sums * gradients, sums);
+        gather(Axis::kData, flat(segment) * bytes);
+      }
       segment.clear();
       sum = 0;
     };

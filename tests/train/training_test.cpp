@@ -200,8 +200,8 @@ TEST(Training, StopsBeforeTheUpdateWhenTheLossIsNotFinite) {
 void expect_blame(std::int64_t element) {
   on_threads(2, [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid::Grid({.data = 2}));
-    const model::Gpt gpt(mesh, recipe_of().model, 8);
-    const nn::Parameters parameters = gpt.parameters();
+    const model::Stages stages(mesh, recipe_of().model, 8);
+    const nn::Parameters parameters = stages.parameters();
     optim::AdamW optimizer(mesh, parameters, {});
     for (const nn::ParameterPtr& p : parameters) p->gradient_slot().tensor.zero_();
     parameters[4]->gradient().fill_(INFINITY);
@@ -209,7 +209,7 @@ void expect_blame(std::int64_t element) {
     EXPECT_FALSE(std::isfinite(optimizer.reduce_gradients()));
     std::string said;
     try {
-      train::throw_not_finite(mesh, parameters, optimizer, 7, 1.5);
+      train::throw_not_finite(mesh, stages, optimizer, 7, 1.5);
     } catch (const Error& error) {
       said = error.what();
     }

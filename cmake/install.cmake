@@ -1,0 +1,26 @@
+# What `cmake --install` puts where, besides the libraries (fourfold_library): headers, the program, the
+# module that it loads, and the package for find_package(Fourfold).
+include(CMakePackageConfigHelpers)
+
+set(PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Fourfold)
+set(FOURFOLD_INSTALLED_MODULES ${CMAKE_INSTALL_LIBDIR}/fourfold)
+
+install(DIRECTORY fourfold/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fourfold FILES_MATCHING PATTERN "*.hpp")
+install(TARGETS fourfold_sentencepiece LIBRARY DESTINATION ${FOURFOLD_INSTALLED_MODULES})
+if(TARGET fourfold)
+  file(RELATIVE_PATH FROM_PROGRAM /${CMAKE_INSTALL_BINDIR} /${FOURFOLD_INSTALLED_MODULES})
+  set_target_properties(fourfold PROPERTIES INSTALL_RPATH "$ORIGIN/${FROM_PROGRAM}"
+                                            INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS fourfold RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/fourfold)
+endif()
+
+install(EXPORT FourfoldTargets NAMESPACE fourfold:: DESTINATION ${PACKAGE_DIR})
+configure_package_config_file(cmake/FourfoldConfig.cmake.in ${PROJECT_BINARY_DIR}/FourfoldConfig.cmake
+                              INSTALL_DESTINATION ${PACKAGE_DIR}
+                              PATH_VARS FOURFOLD_INSTALLED_MODULES)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/FourfoldConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/FourfoldConfig.cmake
+              ${PROJECT_BINARY_DIR}/FourfoldConfigVersion.cmake cmake/pcre2.cmake cmake/torch.cmake
+        DESTINATION ${PACKAGE_DIR})

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/stages.hpp"
+
+#include <algorithm>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/comm/recording/recording.hpp"
+#include "fourfold/tensor/memory.hpp"
+
+namespace fourfold::model {
+
+using grid::Axis;
+using grid::Range;
+
+std::vector<Range> balanced(std::int64_t blocks, int stages, double embedding, double head) {
+  if (stages > blocks) {
+    throw ConfigError(concat("the pipeline has ", stages, " stages and the model only ", blocks,
+                             " layers; choose a smaller parallel.pipe or parallel.chunks"));
+  }
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), 1);
+  std::vector<double> costs(counts.size(), 1);
+  costs.front() += embedding;
+  costs.back() += head;
+  for (std::int64_t left = blocks - stages; left > 0; --left) {
+    // The cheapest gets one more; of several the last, since earlier ones hold more passes.
+    const auto cheapest = std::min_element(costs.rbegin(), costs.rend());
+    *cheapest += 1;
+    counts[static_cast<std::size_t>(costs.rend() - cheapest - 1)] += 1;
+  }
+  std::vector<Range> ranges;
+  std::int64_t begin = 0;
+  for (const std::int64_t count : counts) {
+    ranges.push_back({begin, begin + count});
+    begin += count;
+  }
+  return ranges;
+}
+
+std::vector<Stage> cut(const GptSpec& spec, int stages) {
+  const auto width = static_cast<double>(spec.width);
+  // Of a token, forward; attention skips what lies above the diagonal.
+  const double block = 24 * width * width + 2 * width * static_cast<double>(spec.context);
+  const double head = 2 * width * static_cast<double>(spec.vocabulary);
+  std::vector<Stage> all;
+  for (const Range& blocks : balanced(spec.layers, stages, 0, head / block)) {
+    all.push_back({blocks, all.empty(), blocks.end == spec.layers});
+  }
+  return all;
+}
+
+Stages::Stages(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, int chunks)
+    : mesh_(&mesh), spec_(spec), samples_(samples) {
+  const int places = mesh.size(Axis::kPipe);
+  if (chunks < 1 || (places == 1 && chunks > 1)) {
+    throw ConfigError(concat("parallel.chunks must be 1 where parallel.pipe is 1, not ", chunks));
+  }
+  cut_ = cut(spec, places * chunks);
+  for (std::size_t s = static_cast<std::size_t>(mesh.coord()[Axis::kPipe]); s < cut_.size();
+       s += static_cast<std::size_t>(places)) {
+    parts_.push_back(std::make_unique<Gpt>(mesh, spec, samples, cut_[s]));
+  }
+}
+
+const Gpt& Stages::whole() const {
+  FOURFOLD_CHECK(is_whole(), "the model is cut into ", cut_.size(), " stages");
+  return *parts_[0];
+}
+
+int Stages::place_of(std::size_t stage) const {
+  return static_cast<int>(stage) % mesh_->size(Axis::kPipe);
+}
+
+namespace {
+
+/// What each part has, one after the other.
+template <class List, class Part>
+List joined(const std::vector<std::unique_ptr<Gpt>>& parts, const Part& part) {
+  List all;
+  for (const auto& gpt : parts) {
+    const List more = part(*gpt);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+nn::Parameters Stages::embedding_parameters() const {
+  return joined<nn::Parameters>(parts_, [](const Gpt& g) { return g.embedding_parameters(); });
+}
+
+nn::Parameters Stages::block_parameters() const {
+  return joined<nn::Parameters>(parts_, [](const Gpt& g) { return g.block_parameters(); });
+}
+
+nn::Parameters Stages::parameters() const {
+  return joined<nn::Parameters>(parts_, [](const Gpt& g) { return g.parameters(); });
+}
+
+tensor::GatherOrder Stages::gatherables() const {
+  return joined<tensor::GatherOrder>(parts_, [](const Gpt& g) { return g.gatherables(); });
+}
+
+std::vector<Owned> owners(const Mesh& mesh, const Stages& stages) {
+  const tensor::MemoryMeter aside;  // it is no part of this rank's memory
+  const tensor::MemoryMeter::Counting counting(aside);
+  comm::World world = comm::recording::open(mesh.world().rank(), mesh.world().size());
+  const Mesh dry(world, mesh.grid());
+  std::vector<Owned> all;
+  for (std::size_t s = 0; s < stages.all().size(); ++s) {
+    const Gpt part(dry, stages.spec(), stages.samples(), stages.all()[s]);
+    for (const nn::ParameterPtr& p : part.parameters()) {
+      all.push_back({p->spec(), p->precision().compute, stages.place_of(s)});
+    }
+  }
+  return all;
+}
+
+void check_owners(const Mesh& mesh, const Stages& stages) {
+  if (stages.is_whole() || mesh.dry()) return;
+  const nn::Parameters own = stages.parameters();
+  const std::vector<Owned> all = owners(mesh, stages);
+  std::vector<double> counts(all.size(), 0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    counts[i] = static_cast<double>(std::count_if(
+        own.begin(), own.end(), [&](const auto& p) { return p->name() == all[i].spec.name; }));
+  }
+  mesh.comm(Axis::kPipe)
+      .all_reduce({counts.data(), static_cast<std::int64_t>(counts.size()), schedule::DType::kF64})
+      .wait();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    FOURFOLD_CHECK(counts[i] == 1, all[i].spec.name, " has ", counts[i], " owners");
+  }
+}
+
+}  // namespace fourfold::model

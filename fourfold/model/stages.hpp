@@ -1,0 +1,66 @@
+// A GPT cut into stages along the pipe axis.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "fourfold/model/gpt.hpp"
+
+namespace fourfold::model {
+
+/// The blocks of each of so many stages: the largest cost of a stage is as small as can be. Every
+/// stage has a block at least; the first one also has the embedding, the last one the head, whose
+/// costs are given in blocks. Throws ConfigError when there are more stages than blocks.
+std::vector<grid::Range> balanced(std::int64_t blocks, int stages, double embedding, double head);
+
+/// The whole model as stages, with a share of the flops each that is as even as can be.
+std::vector<Stage> cut(const GptSpec& spec, int stages);
+
+/// This rank's parts of the model. With `chunks` of them stage number s, counted along the model,
+/// is chunk s / pipe of the ranks at s % pipe: more chunks, smaller bubbles.
+class Stages {
+ public:
+  Stages(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, int chunks = 1);
+
+  const GptSpec& spec() const { return spec_; }
+  std::int64_t samples() const { return samples_; }
+  int chunks() const { return static_cast<int>(parts_.size()); }
+  const Gpt& operator[](int chunk) const { return *parts_[static_cast<std::size_t>(chunk)]; }
+  /// The only part of a model that is not cut.
+  const Gpt& whole() const;
+  bool is_whole() const { return cut_.size() == 1; }
+
+  /// All stages of the model, here or not.
+  const std::vector<Stage>& all() const { return cut_; }
+  /// Where along pipe a stage is.
+  int place_of(std::size_t stage) const;
+
+  nn::Parameters embedding_parameters() const;
+  nn::Parameters block_parameters() const;
+  /// Those that this rank owns: all of its parts, without the copy of a tied table.
+  nn::Parameters parameters() const;
+  tensor::GatherOrder gatherables() const;
+
+ private:
+  const Mesh* mesh_;
+  GptSpec spec_;
+  std::int64_t samples_;
+  std::vector<Stage> cut_;
+  std::vector<std::unique_ptr<Gpt>> parts_;
+};
+
+/// Throws InvariantError unless every parameter of the model is owned by one place along pipe. All
+/// ranks call it.
+void check_owners(const Mesh& mesh, const Stages& stages);
+
+/// A parameter of the model, here or not.
+struct Owned {
+  nn::ParameterSpec spec;
+  at::ScalarType type;  ///< of its values
+  int place = 0;        ///< along pipe
+};
+/// All of them, in the order of use.
+std::vector<Owned> owners(const Mesh& mesh, const Stages& stages);
+
+}  // namespace fourfold::model

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/optim/flat_group.hpp"
+
+#include <ATen/ops/isfinite.h>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/mixed_kernels.hpp"
+
+namespace fourfold::optim {
+
+using tensor::MemoryClass;
+using tensor::MemoryScope;
+using tensor::Purpose;
+
+namespace {
+
+std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+/// Zeros of that many elements, counted as of that class.
+Tensor zeros(std::int64_t count, at::ScalarType type, const Mesh& mesh, MemoryClass kind) {
+  const MemoryScope scope(kind);
+  return at::zeros({count}, at::TensorOptions(type).device(mesh.device()));
+}
+
+}  // namespace
+
+FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, Zero zero)
+    : mesh_(&mesh),
+      parameters_(std::move(parameters)),
+      decay_(decay),
+      zero_(zero),
+      axes_(parameters_.at(0)->spec().replicas),
+      replicas_(mesh.size(axes_)) {
+  for (const nn::ParameterPtr& p : parameters_) {
+    FOURFOLD_CHECK(p->spec().replicas == axes_, p->name(), " has other replicas");
+    begins_.push_back(count_);
+    count_ += round_up(p->size(), kAlignment);
+  }
+  count_ = round_up(count_, kAlignment * replicas_);
+  const nn::Precision precision = parameters_[0]->precision();
+  values_ = zeros(count_, precision.compute, mesh, MemoryClass::kParameters);
+  const std::int64_t own_count = own(values_).numel();
+  own_values_ = precision.compute == precision.master
+                    ? own(values_)
+                    : zeros(own_count, precision.master, mesh, MemoryClass::kOptimizer);
+  place_values();
+  if (sums_passes()) {
+    own_gradients_ = zeros(own_count, precision.master, mesh, MemoryClass::kGradients);
+    for (const nn::ParameterPtr& p : parameters_) p->on_gradient([this] { provide_memory(); });
+  } else {
+    gradients_ = zeros(count_, precision.master, mesh, MemoryClass::kGradients);
+    own_gradients_ = own(gradients_);
+    place_gradients();
+  }
+  for (const nn::ParameterPtr& p : parameters_) {
+    p->on_complete([this](bool last) { completed(last); });
+  }
+  mean_ = zeros(own_count, precision.master, mesh, MemoryClass::kOptimizer);
+  square_ = zeros(own_count, precision.master, mesh, MemoryClass::kOptimizer);
+}
+
+FlatGroup::~FlatGroup() {
+  for (const nn::ParameterPtr& p : parameters_) {
+    p->on_complete({});
+    p->on_gradient({});
+  }
+}
+
+const comm::Communicator& FlatGroup::comm(Purpose purpose) const {
+  return mesh_->comm(axes_, purpose);
+}
+
+comm::Priority FlatGroup::priority() const {
+  return mesh_->overlap().data ? comm::Priority::kBackground : comm::Priority::kUrgent;
+}
+
+void FlatGroup::place_values() {
+  const bool same = values_.scalar_type() == own_values_.scalar_type();
+  const grid::Range mine = zero_ == Zero::kNothing ? grid::Range{0, count_} : part_range();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    nn::Parameter& p = *parameters_[i];
+    const std::int64_t begin = begins_[i];
+    if (!same) {
+      // The part of the parameter that lies in this rank's part.
+      const grid::Range here = grid::intersect({begin, begin + p.size()}, mine);
+      if (!here.empty()) {
+        own_values_.narrow(0, here.begin - mine.begin, here.size())
+            .copy_(p.master().flatten().narrow(0, here.begin - begin, here.size()));
+      }
+      p.release_master();
+    }
+    p.move_to(values_.narrow(0, begin, p.size()).view(p.value().sizes()));
+  }
+}
+
+void FlatGroup::place_gradients() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    nn::Parameter& p = *parameters_[i];
+    p.move_gradient_to(gradients_.narrow(0, begins_[i], p.size()).view(p.leaf().sizes()));
+  }
+}
+
+Tensor FlatGroup::part(const Tensor& all) const {
+  const grid::Range range = part_range();
+  return all.narrow(0, range.begin, range.size());
+}
+
+grid::Range FlatGroup::part_range() const {
+  const std::int64_t size = count_ / replicas_;
+  const std::int64_t begin = mesh_->index(axes_) * size;
+  return {begin, begin + size};
+}
+
+// --- gradients
+
+void FlatGroup::begin_step() {
+  for (const nn::ParameterPtr& p : parameters_) {
+    if (!sums_passes()) p->forget_gradient();
+    p->expect_last(false);
+  }
+  incomplete_ = parameters_.size();
+  has_sums_ = false;
+  reducing_ = false;
+  // The first step, or one after a validation, treats its values as others do theirs.
+  if (!arrival_ || arrival_->waited) expect_values({});
+}
+
+/// Memory for the gradients of a pass. What lies between them must be zero.
+void FlatGroup::provide_memory() {
+  gradients_ = zeros(count_, own_gradients_.scalar_type(), *mesh_, MemoryClass::kGradients);
+  place_gradients();
+}
+
+void FlatGroup::completed(bool last) {
+  if (!last && !sums_passes()) return;
+  if (--incomplete_ > 0) return;
+  if (sums_passes()) return sum_pass();
+  if (mesh_->overlap().data) reduce_gradients();
+}
+
+/// The gradients of a pass go to those who keep them, and their memory is free again.
+void FlatGroup::sum_pass() {
+  incomplete_ = parameters_.size();
+  for (const nn::ParameterPtr& p : parameters_) p->drop_gradient();
+  const Tensor all = std::exchange(gradients_, Tensor());
+  const Tensor sums = part(all);
+  auto work = std::make_shared<comm::Work>(
+      comm(Purpose::kGradients)
+          .reduce_scatter(tensor::view(all), tensor::view(sums), comm::ReduceOp::kSum, priority()));
+  const auto finish = [this, all, sums, work] {
+    work->wait();
+    add_pass(sums);
+  };
+  if (!mesh_->overlap().data) return finish();
+  mesh_->backlog().add(static_cast<std::int64_t>(all.nbytes()), finish);
+}
+
+void FlatGroup::add_pass(const Tensor& sums) {
+  if (std::exchange(has_sums_, true)) {
+    tensor::add_to(own_gradients_, sums);
+  } else {
+    own_gradients_.copy_(sums);
+  }
+}
+
+void FlatGroup::reduce_gradients() {
+  if (sums_passes()) {
+    mesh_->backlog().drain();
+    FOURFOLD_CHECK(has_sums_ && incomplete_ == parameters_.size(), parameters_[0]->name(),
+                   " or one that travels with it has no gradient");
+    return;
+  }
+  for (const nn::ParameterPtr& p : parameters_) {
+    FOURFOLD_CHECK(p->has_gradient(), p->name(), " has no gradient");
+  }
+  if (std::exchange(reducing_, true) || replicas_ == 1) return;
+  const comm::Communicator& group = comm(Purpose::kGradients);
+  reduction_ = zero_ == Zero::kNothing
+                   ? group.all_reduce(tensor::view(gradients_), comm::ReduceOp::kSum, priority())
+                   : group.reduce_scatter(tensor::view(gradients_), tensor::view(own_gradients_),
+                                          comm::ReduceOp::kSum, priority());
+}
+
+double FlatGroup::sum_of_squares() {
+  reduction_.wait();
+  const Tensor counted = zero_ == Zero::kNothing ? part(own_gradients_) : own_gradients_;
+  const double sum = optim::sum_of_squares(counted);
+  mesh_->compute("norm of gradients", 2.0 * static_cast<double>(counted.numel()),
+                 static_cast<std::int64_t>(counted.nbytes()));
+  return sum;
+}
+
+Health FlatGroup::health(std::size_t index) const {
+  const std::int64_t begin = begins_[index];
+  const grid::Range all{begin, begin + parameters_[index]->size()};
+  const grid::Range summed = zero_ == Zero::kNothing ? grid::Range{0, count_} : part_range();
+  const grid::Range own = grid::intersect(all, summed);
+  const auto finite = [](const Tensor& elements) {
+    return elements.numel() == 0 || elements.isfinite().all().item<bool>();
+  };
+  if (!sums_passes()) {
+    const std::int64_t before = own.empty() ? all.size() : own.begin - all.begin;
+    const std::int64_t after = own.empty() ? 0 : all.end - own.end;
+    if (!finite(gradients_.narrow(0, all.begin, before)) ||
+        !finite(gradients_.narrow(0, all.end - after, after))) {
+      return Health::kBad;
+    }
+  }
+  if (own.empty()) return Health::kFinite;
+  const Tensor here = own_gradients_.narrow(0, own.begin - summed.begin, own.size());
+  return finite(here) ? Health::kFinite : Health::kBadInOwnPart;
+}
+
+// --- values
+
+void FlatGroup::expect_values(comm::Work work) {
+  if (!mesh_->overlap().data || replicas_ == 1 || zero_ == Zero::kNothing) return;
+  arrival_ = std::make_shared<nn::Arrival>();
+  arrival_->work = std::move(work);
+  for (const nn::ParameterPtr& p : parameters_) p->expect_values(arrival_);
+}
+
+void FlatGroup::update(AdamStep step) {
+  step.decay = decay_;
+  const bool same = values_.scalar_type() == own_values_.scalar_type();
+  adamw(own_values_, own_gradients_, mean_, square_, same ? own_values_ : own(values_), step);
+  // Gradient, value and moments are read, the latter three written.
+  mesh_->compute("adamw", 15.0 * static_cast<double>(mean_.numel()),
+                 7 * static_cast<std::int64_t>(mean_.nbytes()));
+}
+
+void FlatGroup::gather_values() {
+  if (replicas_ == 1 || zero_ == Zero::kNothing) return;
+  comm::Work work = comm(Purpose::kWeights)
+                        .all_gather(tensor::view(own(values_)), tensor::view(values_), priority());
+  if (mesh_->overlap().data) {
+    expect_values(std::move(work));
+  } else {
+    work.wait();
+  }
+}
+
+}  // namespace fourfold::optim

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/pipeline.hpp"
+
+#include <utility>
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include "fourfold/base/check.hpp"
+
+namespace fourfold::train {
+
+using grid::Axis;
+using tensor::Purpose;
+
+Pipeline::Pipeline(const Mesh& mesh, const model::Stages& stages)
+    : mesh_(&mesh),
+      stages_(&stages),
+      places_(mesh.size(Axis::kPipe)),
+      place_(mesh.coord()[Axis::kPipe]) {
+  if (stages.is_whole() || !stages.spec().tied) return;
+  const model::Gpt& first = stages[0];
+  const model::Gpt& last = stages[stages.chunks() - 1];
+  if (first.stage().first) {
+    table_ = first.table();
+    owns_table_ = true;
+  } else if (last.stage().last) {
+    table_ = last.table();
+    if (table_->precision().master != table_->precision().compute) table_->release_master();
+  }
+}
+
+// --- what comes and goes. Forward passes come from the place before and go to the one after,
+// gradients the other way, around the ranks where the last chunk of one is followed by another.
+
+const comm::Communicator& Pipeline::comm(bool forward) const {
+  return mesh_->comm(Axis::kPipe, forward ? Purpose::kActivations : Purpose::kGradients);
+}
+
+bool Pipeline::needs_table_gradient(const Unit& unit) const {
+  return owns_table_ && !unit.forward && last_of_step(unit) && part(unit).stage().first;
+}
+
+/// Lets arrive what the unit needs, while another computes.
+void Pipeline::expect(const Unit& unit) {
+  if (needs_table_gradient(unit)) {
+    const comm::Communicator& tables = mesh_->comm(Axis::kPipe, Purpose::kWeights);
+    table_gradient_ = at::empty(table_->leaf().sizes(),
+                                table_->leaf().options().dtype(table_->precision().master));
+    table_arriving_ = tables.recv(tensor::view(table_gradient_), places_ - 1);
+  }
+  const model::Stage& stage = part(unit).stage();
+  if (unit.forward ? stage.first : stage.last) return;
+  const nn::Batch batch{.samples = stages_->samples(), .context = stages_->spec().context};
+  const int parts = part(unit).parts_of(batch);
+  const int peer = (place_ + (unit.forward ? places_ - 1 : 1)) % places_;
+  std::vector<comm::Communicator::Receiving> receives;
+  for (int i = 0; i < parts; ++i) {
+    expected_.push_back(part(unit).empty_hidden(nn::part_of(batch, i, parts)));
+    receives.push_back({tensor::view(expected_.back()), peer});
+  }
+  arriving_ = comm(unit.forward).transfer({}, std::move(receives));
+}
+
+std::vector<Tensor> Pipeline::arrived() {
+  arriving_.wait();
+  return std::exchange(expected_, {});
+}
+
+Pipeline::Sent Pipeline::send(std::vector<Tensor> tensors, bool forward) const {
+  const int peer = (place_ + (forward ? 1 : places_ - 1)) % places_;
+  std::vector<comm::Communicator::Sending> sends;
+  for (Tensor& one : tensors) {
+    one = one.detach().contiguous();
+    sends.push_back({tensor::view(one), peer});
+  }
+  Sent sent{std::move(tensors), {}};
+  sent.work = comm(forward).transfer(std::move(sends), {});
+  return sent;
+}
+
+/// Waits for those that must have arrived long ago: the peer has sent what it computed since.
+void Pipeline::keep_sending(Sent sent) {
+  const std::size_t lag = 2 * static_cast<std::size_t>(places_ * stages_->chunks());
+  sent_.push_back(std::move(sent));
+  if (sent_.size() <= lag) return;
+  sent_.front().work.wait();
+  sent_.pop_front();
+}
+
+// --- passes
+
+std::vector<Tensor> Pipeline::forward(const Unit& unit, const std::vector<Tensor>& inputs,
+                                      std::int64_t tokens, const ReadPass& read, bool training) {
+  const model::Gpt& gpt = part(unit);
+  const Pass pass = read(unit.micro_batch, gpt.stage().first || gpt.stage().last);
+  std::vector<Tensor> outputs =
+      gpt.pass(inputs, pass.tokens, pass.targets, pass.batch, tokens, training);
+  if (gpt.stage().last && !mesh_->dry()) loss_ += outputs[0].item<double>();
+  return outputs;
+}
+
+void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients) {
+  const model::Gpt& gpt = part(unit);
+  if (last_of_step(unit)) {
+    for (const nn::ParameterPtr& p : gpt.parameters()) p->expect_last(true);
+  }
+  if (needs_table_gradient(unit)) {
+    table_arriving_.wait();
+    table_->accumulate(std::exchange(table_gradient_, Tensor()));
+  }
+  const auto found = open_.find({unit.chunk, unit.micro_batch});
+  FOURFOLD_CHECK(found != open_.end(), "a backward pass without its forward pass");
+  Open open = std::move(found->second);
+  open_.erase(found);
+  open.sending.wait();  // gradients have come back of what was sent
+  torch::autograd::backward(open.outputs, gradients);
+  if (gpt.stage().last && last_of_step(unit)) give_table_gradient();
+  if (gpt.stage().first) return;
+  std::vector<Tensor> results;
+  for (const Tensor& input : open.inputs) results.push_back(input.grad());
+  keep_sending(send(std::move(results), false));
+}
+
+void Pipeline::give_table_gradient() {
+  if (!table_ || owns_table_) return;
+  const Tensor gradient = table_->gradient();
+  const comm::Communicator& tables = mesh_->comm(Axis::kPipe, Purpose::kWeights);
+  keep_sending({{gradient}, tables.send(tensor::view(gradient), 0)});
+}
+
+double Pipeline::run(std::int64_t micro_batches, std::int64_t tokens_of_step,
+                     const ReadPass& read) {
+  micro_batches_ = micro_batches;
+  loss_ = 0;
+  if (table_ && !owns_table_) table_->forget_gradient();
+  const std::vector<Unit> units = pipeline_units(places_, place_, stages_->chunks(), micro_batches);
+  expect(units[0]);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const Unit& unit = units[i];
+    std::vector<Tensor> arrived_now = arrived();
+    if (i + 1 < units.size()) expect(units[i + 1]);
+    if (!unit.forward) {
+      backward(unit, arrived_now);
+      continue;
+    }
+    Open open;
+    for (Tensor& input : arrived_now) open.inputs.push_back(input.set_requires_grad(true));
+    open.outputs = forward(unit, open.inputs, tokens_of_step, read, true);
+    if (!part(unit).stage().last) {
+      Sent sent = send(open.outputs, true);
+      open.sending = std::move(sent.work);
+    }
+    open_[{unit.chunk, unit.micro_batch}] = std::move(open);
+  }
+  for (Sent& sent : sent_) sent.work.wait();
+  sent_.clear();
+  table_sent_.work.wait();
+  table_sent_ = {};
+  return loss_;
+}
+
+double Pipeline::run_forward(std::int64_t micro_batches, std::int64_t tokens,
+                             const ReadPass& read) {
+  const at::NoGradGuard no_graph;
+  micro_batches_ = micro_batches;
+  loss_ = 0;
+  const std::vector<Unit> units = forward_units(places_, stages_->chunks(), micro_batches);
+  expect(units[0]);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const std::vector<Tensor> inputs = arrived();
+    if (i + 1 < units.size()) expect(units[i + 1]);
+    const std::vector<Tensor> outputs = forward(units[i], inputs, tokens, read, false);
+    if (!part(units[i]).stage().last) keep_sending(send(outputs, true));
+  }
+  for (Sent& sent : sent_) sent.work.wait();
+  sent_.clear();
+  return loss_;
+}
+
+// --- the table of tokens that the first and the last stage share. The first one owns it: the last
+// one's gradient is added to its own before its last pass ends, and new values come back.
+
+void Pipeline::share_table() {
+  if (!table_) return;
+  const comm::Communicator& tables = mesh_->comm(Axis::kPipe, Purpose::kWeights);
+  if (owns_table_) {
+    const Tensor values = table_->value().detach();
+    table_sent_ = {{values}, tables.send(tensor::view(values), places_ - 1)};
+  } else {
+    table_arrival_ = std::make_shared<nn::Arrival>();
+    table_arrival_->work = tables.recv(tensor::view(table_->leaf().detach()), 0);
+    table_->expect_values(table_arrival_);
+  }
+}
+
+void Pipeline::settle() const {
+  if (table_) static_cast<void>(table_->value());
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,114 @@
+// What ranks along data keep a part of does not change what they compute: only bytes and memory.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "fourfold/train/dry_run.hpp"
+
+#include "tests/support/ranks.hpp"
+#include "tests/train/closed_forms.hpp"
+#include "tests/train/small_training.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using optim::Zero;
+using tensor::MemoryClass;
+using train::Recipe;
+
+constexpr std::int64_t kSteps = 10;
+constexpr std::array kStages = {Zero::kNothing, Zero::kMoments, Zero::kGradients};
+
+Recipe recipe_of(Zero zero) {
+  Recipe recipe = small_recipe(true, kSteps);
+  recipe.optimizer.zero = zero;
+  recipe.overlap.segment = 20000;  // several travel after each other
+  return recipe;
+}
+
+const std::vector<grid::Sizes>& grids() {
+  static const std::vector<grid::Sizes> kGrids = {{.data = 2},
+                                                  {.data = 8},
+                                                  {.x = 2, .data = 4},
+                                                  {.y = 2, .z = 2, .data = 2},
+                                                  {.z = 4, .data = 2}};
+  return kGrids;
+}
+
+TEST(Zero, EveryStageFollowsOneRank) {
+  const std::vector<train::StepResult> alone = train_alone(small_recipe(true, kSteps));
+  for (const Zero zero : kStages) {
+    for (const grid::Sizes& sizes : grids()) {
+      for (const bool overlaps : {true, false}) {
+        Recipe recipe = recipe_of(zero);
+        if (!overlaps) recipe.overlap = tensor::Overlap::none();
+        const grid::Grid grid(sizes);
+        on_threads(grid.ranks(), [&](comm::World& world) {
+          const double worst = difference(train_on(world, grid, recipe), alone);
+          expect_on_all_ranks(world, worst <= 1e-10,
+                              concat(grid, ", stage ", static_cast<int>(zero), ": ", worst));
+        });
+      }
+    }
+  }
+}
+
+TEST(Zero, SendsWhatTheClosedFormSays) {
+  for (const Zero zero : kStages) {
+    for (const grid::Sizes& sizes : grids()) {
+      const grid::Grid grid(sizes);
+      const Recipe recipe = recipe_of(zero);
+      on_threads(grid.ranks(), [&](comm::World& world) {
+        const train::StepRecord real = train::record_step(world, grid, recipe, read_sample);
+        const train::StepRecord dry = train::dry_run(grid, world.rank(), recipe);
+        expect_on_all_ranks(world, real.schedule == dry.schedule, concat(grid, ": schedules"));
+        const CallsBy expected = closed_form(grid, recipe);
+        expect_on_all_ranks(world, counted(real.counts) == expected,
+                            concat(grid, ":\n", to_string(counted(real.counts)), "\nagainst\n",
+                                   to_string(expected)));
+      });
+    }
+  }
+}
+
+TEST(Zero, EachStageKeepsLess) {
+  const grid::Grid grid({.data = 8});
+  const auto peaks = [&](Zero zero) {
+    Recipe recipe = recipe_of(zero);
+    recipe.model.layers = 8;
+    return train::dry_run(grid, 0, recipe).peaks;
+  };
+  const auto of = [](const tensor::MemoryUse& use, MemoryClass kind) {
+    return static_cast<double>(use[kind].value());
+  };
+  const tensor::MemoryUse nothing = peaks(Zero::kNothing);
+  const tensor::MemoryUse moments = peaks(Zero::kMoments);
+  const tensor::MemoryUse gradients = peaks(Zero::kGradients);
+  EXPECT_DOUBLE_EQ(of(nothing, MemoryClass::kOptimizer), 8 * of(moments, MemoryClass::kOptimizer));
+  EXPECT_EQ(gradients[MemoryClass::kOptimizer], moments[MemoryClass::kOptimizer]);
+  EXPECT_EQ(nothing[MemoryClass::kGradients], moments[MemoryClass::kGradients]);
+  // An eighth of them, and a few segments of 20000 bytes on their way.
+  EXPECT_LT(of(gradients, MemoryClass::kGradients),
+            of(moments, MemoryClass::kGradients) / 8 + 5 * 20000 * 1.1);
+  EXPECT_LT(of(gradients, MemoryClass::kGradients), of(moments, MemoryClass::kGradients) / 2);
+}
+
+TEST(Zero, MixedTypes) {
+  for (const Zero zero : kStages) {
+    std::vector<train::StepResult> results[2];
+    for (int run = 0; run < 2; ++run) {
+      Recipe recipe = recipe_of(run == 0 ? Zero::kMoments : zero);
+      recipe.model.precision = nn::Precision::bf16();
+      recipe.batch = recipe.micro_batch;
+      on_threads(4, [&](comm::World& world) {
+        const auto mine = train_on(world, grid::Grid({.data = 4}), recipe);
+        if (world.rank() == 0) results[run] = mine;
+      });
+    }
+    // The same sums; an all_reduce takes them in another order.
+    EXPECT_LE(difference(results[0], results[1]), zero == Zero::kNothing ? 1e-6 : 0)
+        << static_cast<int>(zero);
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::test
