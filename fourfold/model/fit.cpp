@@ -53,10 +53,10 @@ grid::Sizes sizes_of(const Mesh& mesh) {
 }  // namespace
 
 bool fits(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
+  if (g.pipe > spec.layers) return false;
   if (spec.algorithm == nn::Algorithm::kSumma) return fits_square(spec, g, samples);
   const std::int64_t groups = std::int64_t{g.data} * g.z;
   if (samples % groups != 0 || spec.width % g.x != 0 || spec.width % g.y != 0) return false;
-  if (g.pipe > spec.layers) return false;
   const std::int64_t rows = samples / groups * spec.context;
   const bool sharded = spec.activations == nn::Activations::kSharded;
   if (sharded && (rows % g.x != 0 || rows % g.y != 0)) return false;

@@ -50,12 +50,12 @@ Tensor PanelSums::summand() {
   FOURFOLD_CHECK(sent_ < comm_->size(), "there are no more sums");
   const auto slot = static_cast<std::size_t>(sent_ % 2);
   works_[slot].wait();
-  Tensor& memory = comm_->size() == 1 ? sum_ : summands_[slot];
-  if (!memory.defined()) {
+  if (comm_->size() == 1) return sum_ = at::empty(shape_, options_);
+  if (!summands_[slot].defined()) {
     const MemoryScope scope(MemoryClass::kCommunication);
-    memory = at::empty(shape_, options_);
+    summands_[slot] = at::empty(shape_, options_);
   }
-  return memory;
+  return summands_[slot];
 }
 
 void PanelSums::send() {

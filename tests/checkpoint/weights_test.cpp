@@ -194,9 +194,11 @@ TEST(Weights, WrittenAndReadBySumma) {
         const tensor::Mesh mesh(world, grid);
         GptSpec summa = spec;
         summa.algorithm = nn::Algorithm::kSumma;
-        const model::Gpt gpt(mesh, summa, 8);
+        const model::Stages stages(mesh, summa, 8);
+        const model::Gpt& gpt = stages.whole();
         load_everything(mesh, gpt, weights);
-        checkpoint::save_weights(mesh, gpt, folder.path());
+        checkpoint::save_weights(mesh, stages, folder.path());
+        mesh.everyone().barrier().wait();  // rank 0 has written
         summa.seed = 99;
         const model::Gpt other(mesh, summa, 8);
         checkpoint::load_weights(mesh, other, folder.path());

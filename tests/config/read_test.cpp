@@ -125,7 +125,7 @@ TEST_F(Read, DefaultsAreTheDocumentedOnes) {
   EXPECT_EQ(config.parallel.activations, config::Activations::kSharded);
   EXPECT_EQ(config.parallel.placement, grid::kDefaultPlacement);
   EXPECT_EQ(config.overlap,
-            (config::OverlapConfig{true, true, true, true, true, true, 64, 256, 16}));
+            (config::OverlapConfig{true, true, true, true, true, true, true, 64, 256, 16}));
 }
 
 TEST_F(Read, MicroBatchFollowsTheBatch) {

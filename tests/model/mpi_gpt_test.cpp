@@ -7,16 +7,21 @@
 namespace fourfold::test {
 namespace {
 
+Case small_case() {
+  Case c;
+  c.spec.vocabulary = 37;
+  c.spec.width = 24;
+  c.spec.heads = 8;
+  c.spec.layers = 2;
+  c.spec.context = 8;
+  c.spec.dropout = 0.2;
+  c.spec.precision = nn::Precision::float64();
+  return c;
+}
+
 TEST(MpiGpt, EqualsSerial) {
   on_mpi([](comm::World& world) {
-    Case c;
-    c.spec.vocabulary = 37;
-    c.spec.width = 24;
-    c.spec.heads = 8;
-    c.spec.layers = 2;
-    c.spec.context = 8;
-    c.spec.dropout = 0.2;
-    c.spec.precision = nn::Precision::float64();
+    Case c = small_case();
     for (const grid::Sizes& sizes :
          {grid::Sizes{.x = 2, .y = 2, .z = 2}, grid::Sizes{.x = 4, .z = 2},
           grid::Sizes{.y = 2, .z = 2, .data = 2}}) {
@@ -26,6 +31,19 @@ TEST(MpiGpt, EqualsSerial) {
         c.spec.checkpoint = activations == nn::Activations::kReplicated;
         check_case(world, c);
       }
+    }
+  });
+}
+
+TEST(MpiGpt, SummaEqualsSerial) {
+  on_mpi([](comm::World& world) {
+    Case c = small_case();
+    c.spec.algorithm = nn::Algorithm::kSumma;
+    for (const grid::Sizes& sizes :
+         {grid::Sizes{.x = 2, .y = 2, .z = 2}, grid::Sizes{.x = 2, .y = 2, .data = 2}}) {
+      c.sizes = sizes;
+      c.spec.checkpoint = sizes.z == 1;
+      check_case(world, c);
     }
   });
 }

@@ -229,6 +229,22 @@ TEST(SummaStep, TrainingInTwoAndAHalfDimensionsFollowsOneRank) {
   expect_to_follow([](int depth) { return depth > 1; });
 }
 
+TEST(SummaStep, WithEveryStageOfZeroAndWithAPipelineItFollowsOneRank) {
+  const std::vector<StepResult> alone = train_alone(recipe_of());
+  const auto check = [&](const grid::Sizes& sizes, optim::Zero zero) {
+    const grid::Grid grid(sizes);
+    Recipe recipe = summa(recipe_of());
+    recipe.optimizer.zero = zero;
+    on_threads(grid.ranks(), [&](comm::World& world) {
+      const double worst = difference(train_on(world, grid, recipe), alone);
+      expect_on_all_ranks(world, worst <= 1e-10, concat(grid, ": ", worst));
+    });
+  };
+  check({.x = 2, .y = 2, .z = 2}, optim::Zero::kNothing);
+  check({.x = 2, .y = 2, .z = 3}, optim::Zero::kGradients);
+  check({.x = 2, .y = 2, .z = 2, .pipe = 2}, optim::Zero::kMoments);
+}
+
 TEST(SummaStep, OverlapsChangeNoBit) {
   for (const grid::Sizes& sizes :
        {grid::Sizes{.x = 3, .y = 3}, grid::Sizes{.x = 2, .y = 2, .data = 2}}) {
