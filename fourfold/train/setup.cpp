@@ -196,6 +196,7 @@ void check_fit(const config::Config& config) {
   const grid::Grid grid(config.parallel.sizes, config.parallel.placement);
   comm::World world = comm::recording::open(0, grid.ranks());
   const Mesh mesh(world, grid, recipe.overlap);
+  check_recipe(recipe, mesh);
   const model::Stages gpt(mesh, recipe.model, recipe.micro_batch, recipe.chunks);
 }
 

@@ -14,9 +14,7 @@ namespace fourfold::train {
 
 using grid::Axis;
 
-namespace {
-
-const Recipe& checked(const Recipe& recipe, const Mesh& mesh) {
+void check_recipe(const Recipe& recipe, const Mesh& mesh) {
   if (recipe.micro_batch < 1 || recipe.batch % recipe.micro_batch != 0) {
     throw ConfigError(concat("a batch of ", recipe.batch, " is not a multiple of the micro-batch, ",
                              recipe.micro_batch));
@@ -32,6 +30,12 @@ const Recipe& checked(const Recipe& recipe, const Mesh& mesh) {
     throw ConfigError(
         "parallel.zero = 2 does not go with a pipeline, whose passes overlap; choose 1");
   }
+}
+
+namespace {
+
+const Recipe& checked(const Recipe& recipe, const Mesh& mesh) {
+  check_recipe(recipe, mesh);
   return recipe;
 }
 

@@ -22,6 +22,9 @@ struct Recipe {
   tensor::Overlap overlap;  ///< for the mesh that it is trained on
 };
 
+/// Throws ConfigError for passes that do not divide, and for what does not go with a pipeline.
+void check_recipe(const Recipe& recipe, const Mesh& mesh);
+
 /// Writes the tokens of a sample, and for each the one that follows it.
 using ReadSample =
     std::function<void(std::int64_t sample, std::int64_t* tokens, std::int64_t* targets)>;
