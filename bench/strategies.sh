@@ -12,7 +12,7 @@ program=build/release/fourfold
 sizes=(--set data.tokenizer=bytes --set model.vocab=256 --set overlap.segment_mib=2 --set overlap.window_mib=8)
 
 printf 'Four hosts of two ranks, %s Mbit/s\n\n' "${1:-200}"
-scripts/testbed.sh --hosts 4 --slots 2 --mbit "${1:-200}" -- $program bench configs/gpt-bench.toml --steps 5 \
+scripts/testbed.sh --hosts 4 --slots 2 --mbit "${1:-200}" -- $program bench configs/gpt-bench.toml --steps 11 \
   "${sizes[@]}" --set model.width=512 --set model.heads=8 --set model.layers=4 --set model.context=128 --set train.batch=16
 
 printf '\n64 ranks as threads\n\n'

@@ -56,7 +56,7 @@ void show(const train::BenchRow& row) {
     std::printf("%s does not run here\n", row.strategy.c_str());
   } else {
     std::printf("%s on %s: %.3f s a step, loss %.6f\n", row.strategy.c_str(),
-                train::short_name(row.sizes).c_str(), row.step.value(), row.loss);
+                grid::to_string(row.sizes).c_str(), row.step.value(), row.loss);
   }
   std::fflush(stdout);
 }

@@ -10,6 +10,7 @@
 #include "fourfold/base/file.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/train/dry_run.hpp"
+#include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
 
 #include "apps/fourfold/commands.hpp"

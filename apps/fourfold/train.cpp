@@ -14,6 +14,7 @@
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/run.hpp"
+#include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
 
 #include "apps/fourfold/commands.hpp"

@@ -104,6 +104,13 @@ std::vector<Sizes> own_grids(const Strategy& strategy, int ranks) {
 
 }  // namespace
 
+bool has_sizes(const Strategy& strategy, const Sizes& sizes) {
+  const bool along = std::all_of(grid::kAllAxes.begin(), grid::kAllAxes.end(), [&](Axis axis) {
+    return size_of(sizes, axis) == 1 || strategy.axes.contains(axis);
+  });
+  return along && are_equal(strategy.equal, sizes);
+}
+
 void check_sizes(const Strategy& strategy, const Sizes& sizes) {
   for (Axis axis : grid::kAllAxes) {
     const int size = size_of(sizes, axis);

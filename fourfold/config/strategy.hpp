@@ -35,7 +35,9 @@ const std::vector<Strategy>& strategies();
 /// Throws InvariantError when there is none of that name.
 const Strategy& strategy_of(std::string_view name);
 
-/// Throws ConfigError unless the sizes are such as the strategy has: says what to change.
+/// Whether they are such as the strategy has.
+bool has_sizes(const Strategy& strategy, const grid::Sizes& sizes);
+/// Throws ConfigError unless they are: says what to change.
 void check_sizes(const Strategy& strategy, const grid::Sizes& sizes);
 
 /// The grids of so many ranks that a strategy has by itself, best first where that is a matter of

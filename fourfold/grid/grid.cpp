@@ -149,6 +149,18 @@ std::ostream& operator<<(std::ostream& out, const Grid& grid) {
   return out << to_string(grid);
 }
 
+std::string to_string(const Sizes& sizes) {
+  const Grid grid(sizes);
+  std::vector<std::string> parts;
+  for (Axis axis : kAllAxes) {
+    if (grid.size(axis) > 1) parts.push_back(concat(axis, "=", grid.size(axis)));
+  }
+  return parts.empty() ? "x=1" : join(parts, ",");
+}
+std::ostream& operator<<(std::ostream& out, const Sizes& sizes) {
+  return out << to_string(sizes);
+}
+
 Sizes parse_sizes(std::string_view text) {
   Sizes sizes;
   std::array<bool, kAxisCount> seen{};

@@ -106,6 +106,9 @@ std::ostream& operator<<(std::ostream& out, const Grid& grid);
 /// "data=1,x=2,y=2,z=2": axes that are not named have size 1. Throws ConfigError that names the bad
 /// piece.
 Sizes parse_sizes(std::string_view text);
+/// The same back: "x=2,y=2", without sizes of 1; "x=1" if all are.
+std::string to_string(const Sizes& sizes);
+std::ostream& operator<<(std::ostream& out, const Sizes& sizes);
 
 /// Every way to write `ranks` as the product of sizes along `axes`, in lexicographic order.
 std::vector<Sizes> factorisations(int ranks, const Axes& axes);

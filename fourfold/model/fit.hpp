@@ -27,7 +27,8 @@ struct GptSpec {
   std::uint64_t seed = 1;
 };
 
-/// Whether the model fits a grid, with `samples` sequences a forward pass.
+/// Why the model does not fit a grid, with `samples` sequences a forward pass; empty if it does.
+std::string misfit(const GptSpec& spec, const grid::Sizes& sizes, std::int64_t samples);
 bool fits(const GptSpec& spec, const grid::Sizes& sizes, std::int64_t samples);
 
 /// The grids of so many ranks over x, y, z and data that it fits.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/train/all_ranks.hpp"
 
+#include <chrono>
+#include <thread>
+
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/gemm_rate.hpp"
 
@@ -15,6 +18,12 @@ std::vector<double> largest(const tensor::Mesh& mesh, std::vector<double> number
         .wait();
   }
   return numbers;
+}
+
+void wait_patiently(const comm::Communicator& everyone) {
+  if (everyone.size() == 1) return;
+  comm::Work work = everyone.barrier();
+  while (!work.test()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 FlopsPerSecond measure_gemm_rate(const tensor::Mesh& mesh, at::ScalarType type) {

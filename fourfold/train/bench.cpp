@@ -3,72 +3,38 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/train/all_ranks.hpp"
 #include "fourfold/train/metrics.hpp"
+#include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
 
 namespace fourfold::train {
 
 using config::Config;
-using config::Strategy;
 
 namespace {
 
-constexpr std::int64_t kPassesAPlace = 4;  // enough that a pipeline idles a fifth of the time
-
-/// The most micro-batches, up to some for each place of the pipeline, that the batch can be cut
-/// into; 0 if none.
-std::int64_t passes_for(std::int64_t batch, const grid::Sizes& sizes) {
-  for (std::int64_t passes = kPassesAPlace * sizes.pipe; passes > 0; --passes) {
-    if (batch % passes == 0 && batch / passes % (sizes.data * sizes.z) == 0) return passes;
-  }
-  return 0;
-}
-
-/// Of the grids with a pipeline the one that is most like a cube: bytes say nothing about how long
-/// its ranks idle.
-void settle_pipeline(Config& config, const Strategy& strategy, int ranks) {
-  const auto longest = [](const grid::Sizes& s) { return std::max({s.y, s.data, s.pipe}); };
-  int shortest = ranks + 1;
-  for (const grid::Sizes& sizes : config::grids_of(strategy, ranks)) {
-    Config one = config;
-    one.parallel.sizes = sizes;
-    one.parallel.given = true;
-    if (one.train.micro_batch == one.train.batch && sizes.pipe > 1) {
-      const std::int64_t passes = passes_for(one.train.batch, sizes);
-      if (passes == 0) continue;
-      one.train.micro_batch = one.train.batch / passes;
-    }
-    const bool fits = model::fits(recipe_of(one).model, sizes, one.train.micro_batch);
-    if (!fits || longest(sizes) >= shortest) continue;
-    shortest = longest(sizes);
-    config = one;
-  }
-  if (shortest > ranks) {
-    throw ConfigError(concat("no grid of ", ranks, " ranks of the strategy ", strategy.name,
-                             " fits this model and a batch of ", config.train.batch));
-  }
+/// The configuration with what the strategy fixes, and no grid yet.
+Config without_sizes(const Config& config, const std::string& strategy) {
+  config::Draft draft{.config = config, .file = {}, .places = {}};
+  draft.config.parallel = {};
+  draft.config.parallel.strategy = strategy;
+  draft.config.parallel.placement = config.parallel.placement;
+  config::resolve_strategy(draft);
+  return draft.config;
 }
 
 }  // namespace
 
-Config with_strategy(const Config& config, const std::string& name, int ranks) {
-  const Strategy& strategy = config::strategy_of(name);
-  config::Draft draft{.config = config, .file = {}, .places = {}};
-  draft.config.parallel = {};
-  draft.config.parallel.strategy = name;
-  draft.config.parallel.placement = config.parallel.placement;
-  config::resolve_strategy(draft);
-  if (strategy.own.contains(grid::Axis::kPipe)) {
-    settle_pipeline(draft.config, strategy, ranks);
-  } else {
-    settle_grid(draft.config, ranks);
-  }
-  check_fit(draft.config);
-  return draft.config;
+Config with_strategy(const Config& config, const std::string& strategy, int ranks) {
+  Config one = without_sizes(config, strategy);
+  settle_grid(one, ranks);
+  check_fit(one);
+  return one;
 }
 
 namespace {
@@ -175,6 +141,37 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
 
 }  // namespace
 
+namespace {
+
+/// What rank 0 has settled, on every rank; nothing where that is refused. To find a grid takes many
+/// dry runs, and ranks may share a core.
+std::optional<Config> settled(comm::World& world, const Config& config, BenchRow& row) {
+  std::vector<double> numbers(6, 0);
+  if (world.rank() == 0) {
+    try {
+      const Config one = with_strategy(config, row.strategy, world.size());
+      const grid::Sizes& s = one.parallel.sizes;
+      numbers.clear();
+      for (const int size : {s.x, s.y, s.z, s.data, s.pipe}) numbers.push_back(size);
+      numbers.push_back(static_cast<double>(one.train.micro_batch));
+    } catch (const ConfigError& error) {
+      row.refused = error.what();
+    }
+  }
+  const Mesh all(world, grid::Grid({.data = world.size()}));
+  wait_patiently(all.everyone());
+  numbers = largest(all, std::move(numbers));
+  if (numbers[0] == 0) return {};
+  Config one = without_sizes(config, row.strategy);
+  const auto size = [&](std::size_t i) { return static_cast<int>(numbers[i]); };
+  one.parallel.sizes = {.x = size(0), .y = size(1), .z = size(2), .data = size(3), .pipe = size(4)};
+  one.parallel.given = true;
+  one.train.micro_batch = static_cast<std::int64_t>(numbers[5]);
+  return one;
+}
+
+}  // namespace
+
 Bench compare(comm::World& world, const Config& config, const Dataset& data,
               const std::vector<std::string>& strategies, std::int64_t steps,
               const std::function<void(const BenchRow&)>& tell) {
@@ -186,14 +183,11 @@ Bench compare(comm::World& world, const Config& config, const Dataset& data,
   for (const std::string& name : strategies) {
     BenchRow row;
     row.strategy = name;
-    try {
-      const Config one = with_strategy(config, name, world.size());
-      row.sizes = one.parallel.sizes;
-      row.passes = one.train.batch / one.train.micro_batch;
-      row.chunks = one.parallel.chunks;
-      measure(row, world, one, data, steps, bench.gemm_flops);
-    } catch (const ConfigError& error) {
-      row.refused = error.what();  // before anything was communicated, and the same on all ranks
+    if (const std::optional<Config> one = settled(world, config, row)) {
+      row.sizes = one->parallel.sizes;
+      row.passes = one->train.batch / one->train.micro_batch;
+      row.chunks = one->parallel.chunks;
+      measure(row, world, *one, data, steps, bench.gemm_flops);
     }
     if (world.rank() == 0) tell(row);
     bench.rows.push_back(row);

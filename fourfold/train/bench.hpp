@@ -48,13 +48,11 @@ struct Bench {
 /// Throws ConfigError when it does not fit.
 config::Config with_strategy(const config::Config& config, const std::string& strategy, int ranks);
 
-/// Trains so many steps with each strategy. Collective; `tell` is called on rank 0 as each ends.
+/// Trains so many steps with each strategy. Collective; the rows are whole on rank 0, where `tell`
+/// is called as each ends.
 Bench compare(comm::World& world, const config::Config& config, const Dataset& data,
               const std::vector<std::string>& strategies, std::int64_t steps,
               const std::function<void(const BenchRow&)>& tell);
-
-/// "x=2,y=2": the sizes that are not 1; "1" if all are.
-std::string short_name(const grid::Sizes& sizes);
 
 /// The tables for people, and the same for programs.
 std::string to_table(const Bench& bench);

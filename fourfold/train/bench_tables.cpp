@@ -65,7 +65,7 @@ const Extent& of(const BenchRow& row, MemoryClass kind) {
 }
 
 std::string grid_of(const BenchRow& row) {
-  std::string text = short_name(row.sizes);
+  std::string text = grid::to_string(row.sizes);
   if (row.passes > 1) text += concat(" /", row.passes);
   return text;
 }
@@ -75,15 +75,6 @@ Json json_of(const Extent& extent) {
 }
 
 }  // namespace
-
-std::string short_name(const grid::Sizes& sizes) {
-  const grid::Grid grid(sizes);
-  std::vector<std::string> parts;
-  for (grid::Axis axis : grid::kAllAxes) {
-    if (grid.size(axis) > 1) parts.push_back(concat(axis, "=", grid.size(axis)));
-  }
-  return parts.empty() ? "1" : join(parts, ",");
-}
 
 std::string to_table(const Bench& bench) {
   Table main({"strategy", "grid", "step s", "exposed", "sent MB", "messages", "parameters MB",

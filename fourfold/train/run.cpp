@@ -2,11 +2,9 @@
 #include "fourfold/train/run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <optional>
-#include <thread>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/file.hpp"
@@ -21,19 +19,13 @@
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/run_report.hpp"
+#include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
 #include "fourfold/train/tracer.hpp"
 
 namespace fourfold::train {
 
 namespace {
-
-/// However long the others take: to prepare a text, or to write to a slow disk, is no failure.
-void wait_patiently(const comm::Communicator& everyone) {
-  if (everyone.size() == 1) return;
-  comm::Work work = everyone.barrier();
-  while (!work.test()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-}
 
 /// Stands for everything that ranks must agree on before they train together.
 std::int64_t digest_of(const config::Config& config, const Dataset& dataset) {

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/train/setup.hpp"
 
-#include <algorithm>
-#include <limits>
-
 #include "fourfold/base/check.hpp"
-#include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/config/strategy.hpp"
-#include "fourfold/train/dry_run.hpp"
 
 namespace fourfold::train {
 
@@ -39,32 +34,6 @@ tensor::Overlap overlap_of(const config::OverlapConfig& config) {
   overlap.keep = config.keep_mib * kMib;
   overlap.segment = config.segment_mib * kMib;
   return overlap;
-}
-
-std::string named(const grid::Sizes& g) {
-  const std::string text = concat("x=", g.x, ",y=", g.y, ",z=", g.z, ",data=", g.data);
-  return g.pipe == 1 ? text : concat(text, ",pipe=", g.pipe);
-}
-
-/// What a rank sends in a step of so many layers and passes.
-double bytes_sent(Recipe recipe, std::int64_t layers, std::int64_t passes,
-                  const grid::Sizes& sizes) {
-  // Of the weights that can be kept, as large a share.
-  recipe.overlap.keep = recipe.overlap.keep * layers / recipe.model.layers;
-  recipe.model.layers = layers;
-  recipe.batch = passes * recipe.micro_batch;
-  double sum = 0;
-  for (const auto& [key, count] : dry_run(grid::Grid(sizes), 0, recipe).counts) {
-    sum += static_cast<double>(count.wire.bytes.value());
-  }
-  return sum;
-}
-
-/// The value at `n` of what grows evenly, from those at 1 and 2.
-template <class Value>
-double extrapolate(std::int64_t n, const Value& value) {
-  const double one = value(1);
-  return n == 1 ? one : one + static_cast<double>(n - 1) * (value(2) - one);
 }
 
 }  // namespace
@@ -121,83 +90,6 @@ std::string describe(const tensor::Overlap& overlap, int parts) {
                                                   : join(on, ", ") + "; not " + join(off, ", "));
   if (parts == 2) text += "; a rank's samples go in two halves";
   return text;
-}
-
-double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes) {
-  const std::int64_t passes = recipe.batch / recipe.micro_batch;
-  // With a pipeline neither a layer nor a pass is like the others.
-  if (sizes.pipe > 1) return bytes_sent(recipe, recipe.model.layers, passes, sizes);
-  return extrapolate(passes, [&](std::int64_t some_passes) {
-    return extrapolate(recipe.model.layers, [&](std::int64_t layers) {
-      return bytes_sent(recipe, layers, some_passes, sizes);
-    });
-  });
-}
-
-namespace {
-
-/// The grids of the strategy that the model fits. Throws ConfigError that says why there is none.
-std::vector<grid::Sizes> fitting_grids(const config::Config& config, const Recipe& recipe,
-                                       int ranks) {
-  const config::Strategy& strategy = config::strategy_of(config.parallel.strategy);
-  const std::vector<grid::Sizes> all = config::grids_of(strategy, ranks);
-  std::vector<grid::Sizes> found;
-  for (const grid::Sizes& sizes : all) {
-    if (model::fits(recipe.model, sizes, recipe.micro_batch)) found.push_back(sizes);
-  }
-  if (!found.empty()) return found;
-  if (all.size() == 1) {
-    config::Config one = config;
-    one.parallel.sizes = all[0];
-    check_fit(one);  // says what does not fit
-  }
-  throw ConfigError(concat("no grid of ", ranks, " ranks of the strategy ", strategy.name,
-                           " fits this model: ", config.model.heads, " heads, width ",
-                           config.model.width, ", ", config.model.layers,
-                           " layers and a micro-batch of ", recipe.micro_batch,
-                           " must be divided; change one of them or --ranks"));
-}
-
-}  // namespace
-
-std::string settle_grid(config::Config& config, int ranks) {
-  if (ranks < 1) throw ConfigError(concat("--ranks must be at least 1, not ", ranks));
-  const Recipe recipe = recipe_of(config);
-  const grid::Sizes& given = config.parallel.sizes;
-  if (config.parallel.given) {
-    const int needed = grid::Grid(given).ranks();
-    if (needed != ranks) {
-      throw ConfigError(concat(
-          "the grid ", named(given), " needs ", needed, " ranks, not ", ranks, "; with ", ranks,
-          " these work: ", model::grids_that_work(recipe.model, ranks, recipe.micro_batch)));
-    }
-    return {};
-  }
-  const auto grids = fitting_grids(config, recipe, ranks);
-  double fewest = std::numeric_limits<double>::infinity();
-  for (const grid::Sizes& sizes : grids) {
-    const double bytes = grids.size() == 1 ? 0 : bytes_sent(recipe, sizes);
-    if (bytes >= fewest) continue;
-    fewest = bytes;
-    config.parallel.sizes = sizes;
-  }
-  config.parallel.given = true;
-  if (ranks == 1) return {};
-  if (grids.size() == 1) return concat("grid ", named(config.parallel.sizes));
-  return concat("grid ", named(config.parallel.sizes), ": of the ", grids.size(), " that fit ",
-                ranks, " ranks, the one that sends the fewest bytes a step");
-}
-
-void check_fit(const config::Config& config) {
-  Recipe recipe = recipe_of(config);
-  const int stages = config.parallel.sizes.pipe * config.parallel.chunks;
-  // All layers are built alike.
-  recipe.model.layers = std::min<std::int64_t>(recipe.model.layers, stages);
-  const grid::Grid grid(config.parallel.sizes, config.parallel.placement);
-  comm::World world = comm::recording::open(0, grid.ranks());
-  const Mesh mesh(world, grid, recipe.overlap);
-  check_recipe(recipe, mesh);
-  const model::Stages gpt(mesh, recipe.model, recipe.micro_batch, recipe.chunks);
 }
 
 }  // namespace fourfold::train

@@ -13,17 +13,4 @@ Recipe recipe_of(const config::Config& config);
 /// "overlaps: all; each rank's samples go in two halves": for people.
 std::string describe(const tensor::Overlap& overlap, int parts);
 
-/// What a rank sends in a step on this grid. All layers send the same, and so do all passes: a few
-/// small dry runs tell what many would send.
-double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes);
-
-/// Gives the configuration a grid of `ranks` ranks if it has none: of those that the model fits,
-/// the one on which a rank sends the fewest bytes a step, found by dry runs. Throws ConfigError
-/// that names grids that work when the one that was given has another number of ranks, or does not
-/// fit. Returns a sentence for the user when it chose, else nothing.
-std::string settle_grid(config::Config& config, int ranks);
-
-/// Throws the ConfigError that building the model on the grid of the configuration would throw.
-void check_fit(const config::Config& config);
-
 }  // namespace fourfold::train

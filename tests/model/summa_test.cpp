@@ -117,15 +117,15 @@ std::string refusal(const grid::Sizes& sizes, const GptSpec& spec, std::int64_t 
 TEST(SummaGpt, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refusal({.x = 2, .y = 4}, spec_of(4), 8),
             "SUMMA multiplies on a square of ranks: x=2 and y=4 must be equal; with as many ranks "
-            "these grids work: x=1,y=1,z=1,data=8 or x=1,y=1,z=2,data=4 or x=1,y=1,z=4,data=2 or "
-            "x=1,y=1,z=8,data=1 or x=2,y=2,z=1,data=2 or x=2,y=2,z=2,data=1");
+            "these grids work: data=8 or z=2,data=4 or z=4,data=2 or z=8 or x=2,y=2,data=2 or "
+            "x=2,y=2,z=2");
   EXPECT_EQ(refusal({.x = 3, .y = 3}, spec_of(4), 3),
             "a width of 16 cannot be split over x=3 and y=3; with as many ranks these grids work: "
             "none; change the ranks, the batch or the heads");
   GptSpec spec = spec_of(3);
   EXPECT_EQ(refusal({.x = 2, .y = 2}, spec, 4),
             "3 heads cannot be split over x=2; with as many ranks these grids work: "
-            "x=1,y=1,z=1,data=4 or x=1,y=1,z=2,data=2 or x=1,y=1,z=4,data=1");
+            "data=4 or z=2,data=2 or z=4");
   EXPECT_EQ(refusal({.x = 2, .y = 2, .z = 2}, spec_of(4), 6),
             "with SUMMA a batch of 6 samples cannot be split over data=1 times z=2 times y=2; with "
             "as many ranks these grids work: none; change the ranks, the batch or the heads");

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/train/closed_forms.hpp"
 
-#include <sstream>
+#include "fourfold/base/check.hpp"
+#include "fourfold/model/stages.hpp"
+#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/train/pipeline_schedule.hpp"
+
+#include "tests/train/operations_of_weights.hpp"
+#include "tests/train/summa_form.hpp"
 
 namespace fourfold::test {
 
@@ -21,74 +27,145 @@ class Forms {
       : grid_(grid),
         recipe_(recipe),
         spec_(recipe.model),
-        passes_(recipe.batch / recipe.micro_batch),
         places_(grid.size(Axis::kPipe)),
         place_(grid.coord_of(rank)[Axis::kPipe]),
-        stage_(model::cut(spec_, places_)[static_cast<std::size_t>(place_)]),
         gx_(grid.size(Axis::kX)),
         gy_(grid.size(Axis::kY)),
         gz_(grid.size(Axis::kZ)),
         sharded_(spec_.activations == nn::Activations::kSharded),
         heads_(spec_.heads % (gx_ * gy_) == 0),
-        e_(static_cast<std::int64_t>(c10::elementSize(spec_.precision.compute))),
-        master_(static_cast<std::int64_t>(c10::elementSize(spec_.precision.master))),
-        f_(std::max<std::int64_t>(e_, 4)),
-        m_(recipe.micro_batch * spec_.context / grid.size({Axis::kData, Axis::kZ})),
+        e_(spec_.precision.compute),
+        master_(spec_.precision.master),
+        f_(tensor::statistics_type(spec_.precision.compute)),
+        samples_(recipe.micro_batch / grid.size({Axis::kData, Axis::kZ})),
+        m_(samples_ * spec_.context),
         hidden_rows_(sharded_ ? m_ / gy_ : m_),
-        parts_(halves() ? 2 : 1),
-        keeps_(recipe.overlap.keep_weights),
-        vocabulary_(gz_ * up(up(up(spec_.vocabulary, gy_), gx_), gz_)) {}
+        vocabulary_(gz_ * up(up(up(spec_.vocabulary, gy_), gx_), gz_)),
+        operations_(grid, rank) {
+    const std::vector<model::Stage> all = model::cut(spec_, places_ * recipe.chunks);
+    for (int i = 0; i < recipe.chunks; ++i) {
+      stages_.push_back(all[static_cast<std::size_t>(i * places_ + place_)]);
+    }
+  }
 
   CallsBy all() {
-    for (std::int64_t i = 0; i < passes_; ++i) {
-      // With a pipeline the weights of a step are brought together once. Those of the last place
-      // are in use in one pass at a time, whose gradients are summed at its end; elsewhere passes
-      // overlap until the step ends.
-      gathers_ = places_ == 1 || i == 0;
-      sums_ = place_ == places_ - 1 || i == 0;
-      pass();
-      boundaries();
+    const std::int64_t passes = recipe_.batch / recipe_.micro_batch;
+    for (std::size_t chunk = 0; chunk < stages_.size(); ++chunk) {
+      const std::int64_t sums = times_at_rest(static_cast<int>(chunk));
+      for (std::int64_t i = 0; i < passes; ++i) {
+        sums_ = i < sums;
+        pass(stages_[chunk]);
+        boundaries(stages_[chunk]);
+      }
     }
+    gathers();
     if (places_ > 1 && spec_.tied) shared_table();
     // Vectors are kept in the master type.
-    optimizer(embedding_sizes(), e_);
-    optimizer(matrix_sizes(), e_);
-    optimizer(vector_sizes(), master_);
-    add(Op::kAllReduce, grid_.everyone(0).axes, 2 * 8);  // loss and norm
-    return result_;
+    update(embedding_sizes(), e_);
+    update(matrix_sizes(), e_);
+    update(vector_sizes(), master_);
+    add(Op::kAllReduce, grid_.everyone(0).axes, 2 * Type(at::kDouble));  // loss and norm
+    return operations_.all();
   }
 
  private:
-  void pass() {
-    if (stage_.first) {
-      lookup();
+  std::vector<train::Unit> units() const {
+    return train::pipeline_units(places_, place_, recipe_.chunks,
+                                 recipe_.batch / recipe_.micro_batch);
+  }
+  /// How often no pass of the chunk is under way any more: then the gradients of its matrices are
+  /// summed.
+  std::int64_t times_at_rest(int chunk) const {
+    std::int64_t times = 0;
+    std::int64_t under_way = 0;
+    for (const train::Unit& unit : units()) {
+      if (unit.chunk != chunk) continue;
+      under_way += unit.forward ? 1 : -1;
+      if (under_way == 0) ++times;
+    }
+    return times;
+  }
+
+  // --- weights, before they are used
+
+  /// With a pipeline the weights of a step are brought together, otherwise those of a pass.
+  void gathers() {
+    Uses uses(grid_);
+    for (const train::Unit& unit : units()) {
+      const model::Stage& stage = stages_[static_cast<std::size_t>(unit.chunk)];
+      unit.forward ? forward_uses(uses, stage) : backward_uses(uses, stage);
+      if (places_ > 1 || unit.forward) continue;
+      uses.add_to(operations_, recipe_.overlap.keep_weights);
+      uses = Uses(grid_);
+    }
+    uses.add_to(operations_, recipe_.overlap.keep_weights);
+  }
+  void forward_uses(Uses& uses, const model::Stage& stage) const {
+    if (stage.first) {
+      use_table(uses, "table");
+      uses.use("positions", {{{Axis::kY, Axis::kZ}, position_elements() * e_}});
+    }
+    for (std::int64_t i = stage.blocks.begin; i < stage.blocks.end; ++i) {
+      const BlockVectors vectors = block_vectors();
+      uses.use(concat("vectors of ", i), {{{Axis::kY, Axis::kZ}, vectors.by_x * master_},
+                                          {{Axis::kX, Axis::kZ}, vectors.by_y * master_},
+                                          {Axis::kZ, vectors.by_both * master_}});
+      use_matrices(uses, i, false);
+    }
+    if (!stage.last) return;
+    uses.use("vectors of the end",
+             {{{Axis::kY, Axis::kZ}, 2 * split_twice(spec_.width / gx_, gy_) * master_}});
+    use_table(uses, spec_.tied ? "table" : "head");  // once for both directions
+  }
+  void backward_uses(Uses& uses, const model::Stage& stage) const {
+    for (std::int64_t i = stage.blocks.end - 1; i >= stage.blocks.begin; --i) {
+      if (spec_.checkpoint) use_matrices(uses, i, false);
+      use_matrices(uses, i, true);
+    }
+  }
+  void use_table(Uses& uses, const std::string& name) const {
+    uses.use(name, {{Axis::kZ, vocabulary_ * spec_.width * e_}});
+  }
+  void use_matrices(Uses& uses, std::int64_t block, bool backward) const {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const std::size_t number = backward ? layers_.size() - 1 - i : i;
+      uses.use(concat(block, ".", number), {{Axis::kZ, weight_elements(layers_[number]) * e_}});
+    }
+  }
+
+  // --- passes
+
+  void pass(const model::Stage& stage) {
+    if (stage.first) {
+      spread();  // the lookup
+      collect();
       positions();
     }
-    for (std::int64_t i = stage_.blocks.begin; i < stage_.blocks.end; ++i) {
-      block_vectors();
-      for (int pass = 0; pass < (spec_.checkpoint ? 2 : 1); ++pass) block_forward(pass == 0);
-      block_backward(i == spec_.layers - 1);
+    for (std::int64_t i = stage.blocks.begin; i < stage.blocks.end; ++i) {
+      for (int way = 0; way < (spec_.checkpoint ? 2 : 1); ++way) block_forward();
+      block_backward();
     }
-    if (stage_.last) end();
-    if (stage_.first || (stage_.last && spec_.tied)) sum_table();
-    if (stage_.last && !spec_.tied) sum_table();
+    if (stage.last) end();
+    if (stage.first || stage.last) sum(Axis::kZ, vocabulary_ * spec_.width * master_);
+    if (stage.first && stage.last && !spec_.tied) {
+      sum(Axis::kZ, vocabulary_ * spec_.width * master_);
+    }
   }
   void end() {
-    const std::int64_t h = spec_.width;
     norm_forward();
     norm_backward();
-    gather({Axis::kY, Axis::kZ}, 2 * split_twice(h / gx_, gy_) * master_);
-    reduce_vectors(2 * split_twice(h / gx_, gy_), 0, 0);
-    logits();
+    reduce_vectors({.by_x = 2 * split_twice(spec_.width / gx_, gy_)});
+    collect();  // logits
+    collect();
+    spread();
     part(Op::kAllReduce, {Axis::kY, Axis::kX}, m_ * f_);
     part(Op::kAllReduce, {Axis::kY, Axis::kX}, 2 * m_ * f_);
   }
-  void sum_table() { sum(Axis::kZ, vocabulary_ * spec_.width * master_); }
 
   /// Hidden states and their gradients, from place to place.
-  void boundaries() {
-    const std::int64_t hidden = hidden_rows_ * spec_.width / gx_ * e_;
-    for (const bool there : {!stage_.first, !stage_.last}) {
+  void boundaries(const model::Stage& stage) {
+    const Payload hidden = hidden_rows_ * spec_.width / gx_ * e_;
+    for (const bool there : {!stage.first, !stage.last}) {
       if (!there) continue;
       part(Op::kSend, Axis::kPipe, hidden);
       part(Op::kRecv, Axis::kPipe, hidden);
@@ -97,43 +174,39 @@ class Forms {
   /// The gradient of the last stage's copy of the table, and new values for it.
   void shared_table() {
     const std::int64_t elements = vocabulary_ / gz_ * spec_.width;
-    if (stage_.first) {
+    if (stages_.front().first) {
       add(Op::kRecv, Axis::kPipe, elements * master_);
       add(Op::kSend, Axis::kPipe, elements * e_);
     }
-    if (stage_.last) {
+    if (stages_.back().last) {
       add(Op::kSend, Axis::kPipe, elements * master_);
       add(Op::kRecv, Axis::kPipe, elements * e_);
     }
   }
 
-  void add(Op op, const Axes& axes, std::int64_t payload, std::int64_t calls_of_it = 1) {
-    if (grid_.size(axes) == 1) return;
-    Calls& calls = result_[{op, grid::to_string(axes)}];
-    calls.calls += calls_of_it;
-    calls.payload += payload;
-  }
-  void gather(const Axes& axes, std::int64_t payload) {
-    if (gathers_) add(Op::kAllGather, axes, payload);
-  }
+  void add(Op op, const Axes& axes, const Payload& payload) { operations_.add(op, axes, payload); }
   /// Of a matrix' gradient.
-  void sum(const Axes& axes, std::int64_t payload) {
+  void sum(const Axes& axes, const Payload& payload) {
     if (sums_) add(Op::kReduceScatter, axes, payload);
   }
   /// Activations go part by part.
-  void part(Op op, const Axes& axes, std::int64_t payload) { add(op, axes, payload, parts_); }
+  void part(Op op, const Axes& axes, const Payload& payload) {
+    for (const std::int64_t samples : parts()) {
+      add(op, axes, {payload.count * samples / samples_, payload.type});
+    }
+  }
 
-  /// Whether a rank's samples go in two halves.
-  bool halves() const {
-    const std::int64_t samples = recipe_.micro_batch / grid_.size({Axis::kData, Axis::kZ});
-    if (!recipe_.overlap.halves || gx_ * gy_ == 1 || samples < 2) return false;
-    for (const std::int64_t half : {samples / 2, samples - samples / 2}) {
-      if (!heads_ && half % gx_ != 0) return false;
+  /// The samples of a rank in the parts that they go in: in two halves where that can be.
+  std::vector<std::int64_t> parts() const {
+    const std::vector<std::int64_t> halves = {samples_ - samples_ / 2, samples_ / 2};
+    if (!recipe_.overlap.halves || gx_ * gy_ == 1 || samples_ < 2) return {samples_};
+    for (const std::int64_t half : halves) {
+      if (!heads_ && half % gx_ != 0) return {samples_};
       if (sharded_ && (half * spec_.context % gx_ != 0 || half * spec_.context % gy_ != 0)) {
-        return false;
+        return {samples_};
       }
     }
-    return true;
+    return halves;
   }
 
   /// n elements split over an axis of that size and then z, with padding.
@@ -148,7 +221,6 @@ class Forms {
     bool copies_in;   // whole on every rank along the produced axis
     bool copies_out;  // and along the contracted one
   };
-  const std::vector<Layer>& layers() const { return layers_; }
   std::vector<Layer> make_layers() const {
     const std::int64_t h = spec_.width;
     const bool copies = !sharded_;
@@ -160,132 +232,121 @@ class Forms {
 
   Axis contract(const Layer& layer) const { return layer.transposed ? Axis::kY : Axis::kX; }
   Axis produce(const Layer& layer) const { return layer.transposed ? Axis::kX : Axis::kY; }
-  std::int64_t weight_bytes(const Layer& layer) const {
+  /// Of the block that is gathered over z.
+  std::int64_t weight_elements(const Layer& layer) const {
     const std::int64_t rows = layer.out / grid_.size(produce(layer));
-    return gz_ * up(rows, gz_) * (layer.in / grid_.size(contract(layer))) * e_;
+    return gz_ * up(rows, gz_) * (layer.in / grid_.size(contract(layer)));
   }
-  std::int64_t input_bytes(const Layer& layer) const {
+  Payload input(const Layer& layer) const {
     return m_ * layer.in / grid_.size(contract(layer)) * e_;
   }
-  std::int64_t output_bytes(const Layer& layer) const {
+  Payload output(const Layer& layer) const {
     return m_ * layer.out / grid_.size(produce(layer)) * e_;
   }
 
   void linear_forward(const Layer& layer) {
-    if (!layer.copies_in) part(Op::kAllGather, produce(layer), input_bytes(layer));
-    part(layer.copies_out ? Op::kAllReduce : Op::kReduceScatter, contract(layer),
-         output_bytes(layer));
+    if (!layer.copies_in) part(Op::kAllGather, produce(layer), input(layer));
+    part(layer.copies_out ? Op::kAllReduce : Op::kReduceScatter, contract(layer), output(layer));
   }
   void linear_backward(const Layer& layer) {
-    if (!layer.copies_in) part(Op::kAllGather, produce(layer), input_bytes(layer));
-    if (!layer.copies_out) part(Op::kAllGather, contract(layer), output_bytes(layer));
-    part(layer.copies_in ? Op::kAllReduce : Op::kReduceScatter, produce(layer), input_bytes(layer));
+    if (!layer.copies_in) part(Op::kAllGather, produce(layer), input(layer));
+    if (!layer.copies_out) part(Op::kAllGather, contract(layer), output(layer));
+    part(layer.copies_in ? Op::kAllReduce : Op::kReduceScatter, produce(layer), input(layer));
     // What is computed again is in use only then.
-    if (sums_ || spec_.checkpoint) add(Op::kReduceScatter, Axis::kZ, weight_bytes(layer));
+    if (sums_ || spec_.checkpoint) {
+      add(Op::kReduceScatter, Axis::kZ, weight_elements(layer) * e_);
+    }
   }
 
   void norm_forward() { part(Op::kAllGather, Axis::kX, 2 * gx_ * hidden_rows_ * f_); }
   void norm_backward() { part(Op::kAllReduce, Axis::kX, 2 * hidden_rows_ * f_); }
 
-  void block_forward(bool first) {
+  void block_forward() {
     norm_forward();
     norm_forward();
-    for (const Layer& layer : layers()) {
-      linear_forward(layer);
-      if (first || !keeps_) gather(Axis::kZ, weight_bytes(layer));
-    }
+    for (const Layer& layer : layers_) linear_forward(layer);
   }
-  void block_backward(bool last) {
+  void block_backward() {
     norm_backward();
     norm_backward();
-    for (const Layer& layer : layers()) {
-      linear_backward(layer);
-      // The last two of a block that was just computed again are still there, or the last of all.
-      const std::int64_t number = &layer - layers_.data();
-      const bool there = spec_.checkpoint ? number >= 2 : last && number == 3;
-      if (!there && !keeps_) gather(Axis::kZ, weight_bytes(layer));
-    }
+    for (const Layer& layer : layers_) linear_backward(layer);
+    reduce_vectors(block_vectors());
   }
 
   /// Elements of the vectors of a block whose columns are split over x, over y, and over both.
-  void block_vectors() {
-    const std::int64_t h = spec_.width;
-    const std::int64_t by_x = 6 * split_twice(h / gx_, gy_);
-    std::int64_t by_y = split_twice(4 * h / gy_, gx_);
+  struct BlockVectors {
+    std::int64_t by_x = 0;
+    std::int64_t by_y = 0;
     std::int64_t by_both = 0;
+    std::int64_t split_rows = 0;  // of those over y, whose rows are split over x in both settings
+  };
+  BlockVectors block_vectors() const {
+    const std::int64_t h = spec_.width;
+    BlockVectors vectors;
+    vectors.by_x = 6 * split_twice(h / gx_, gy_);
+    vectors.by_y = split_twice(4 * h / gy_, gx_);
     if (heads_) {
-      by_both = gz_ * up(3 * h / (gx_ * gy_), gz_);
+      vectors.by_both = gz_ * up(3 * h / (gx_ * gy_), gz_);
     } else {
-      by_y += split_twice(3 * h / gy_, gx_);
+      vectors.split_rows = split_twice(3 * h / gy_, gx_);  // the bias of attention's inputs
+      vectors.by_y += vectors.split_rows;
     }
-    gather({Axis::kY, Axis::kZ}, by_x * master_);
-    gather({Axis::kX, Axis::kZ}, by_y * master_);
-    if (by_both > 0) gather(Axis::kZ, by_both * master_);
-    // With samples split in attention, the rows of its bias are split over x in both settings.
-    const std::int64_t always = heads_ ? 0 : split_twice(3 * h / gy_, gx_);
-    reduce_vectors(by_x, by_y, by_both, always);
+    return vectors;
   }
-
-  void reduce_vectors(std::int64_t by_x, std::int64_t by_y, std::int64_t by_both,
-                      std::int64_t by_y_always = 0) {
+  void reduce_vectors(const BlockVectors& vectors) {
+    const auto reduce = [&](const Axes& axes, std::int64_t elements) {
+      if (elements > 0) add(Op::kReduceScatter, axes, elements * master_);
+    };
     if (sharded_) {
-      add(Op::kReduceScatter, {Axis::kY, Axis::kZ}, by_x * master_);
-      if (by_y > 0) add(Op::kReduceScatter, {Axis::kX, Axis::kZ}, by_y * master_);
-      if (by_both > 0) add(Op::kReduceScatter, Axis::kZ, by_both * master_);
-      return;
+      reduce({Axis::kY, Axis::kZ}, vectors.by_x);
+      reduce({Axis::kX, Axis::kZ}, vectors.by_y);
+      return reduce(Axis::kZ, vectors.by_both);
     }
     // All are summed over z alone, each rank its own part: one operation.
-    const std::int64_t own = by_x / gy_ + (by_y - by_y_always) / gx_ + by_both;
-    add(Op::kReduceScatter, Axis::kZ, own * master_);
-    if (by_y_always > 0) add(Op::kReduceScatter, {Axis::kX, Axis::kZ}, by_y_always * master_);
+    reduce(Axis::kZ,
+           vectors.by_x / gy_ + (vectors.by_y - vectors.split_rows) / gx_ + vectors.by_both);
+    reduce({Axis::kX, Axis::kZ}, vectors.split_rows);
   }
 
   void spread() {
-    const std::int64_t bytes = m_ * spec_.width * e_;
-    if (sharded_) return part(Op::kReduceScatter, {Axis::kX, Axis::kY}, bytes);
-    part(Op::kReduceScatter, Axis::kX, bytes);
-    part(Op::kAllReduce, Axis::kY, bytes / gx_);
+    const std::int64_t elements = m_ * spec_.width;
+    if (sharded_) return part(Op::kReduceScatter, {Axis::kX, Axis::kY}, elements * e_);
+    part(Op::kReduceScatter, Axis::kX, elements * e_);
+    part(Op::kAllReduce, Axis::kY, elements / gx_ * e_);
   }
   void collect() {
     part(Op::kAllGather, sharded_ ? Axes{Axis::kX, Axis::kY} : Axes(Axis::kX),
          m_ * spec_.width * e_);
   }
-  void lookup() {
-    gather(Axis::kZ, vocabulary_ * spec_.width * e_);
-    spread();
-    collect();
-  }
-  void logits() {
-    // Once for both directions; and if all is kept, the lookup has left a tied table.
-    if (!spec_.tied || !keeps_ || !stage_.first) {
-      gather(Axis::kZ, vocabulary_ * spec_.width * e_);
-    }
-    collect();
-    collect();
-    spread();
+  std::int64_t position_elements() const {
+    return split_twice(spec_.context, gy_) * spec_.width / gx_;
   }
   void positions() {
-    const std::int64_t elements = split_twice(spec_.context, gy_) * spec_.width / gx_;
-    gather({Axis::kY, Axis::kZ}, elements * e_);
     if (sharded_) {
-      sum({Axis::kY, Axis::kZ}, elements * master_);
+      sum({Axis::kY, Axis::kZ}, position_elements() * master_);
     } else {
-      sum(Axis::kZ, elements / gy_ * master_);
+      sum(Axis::kZ, position_elements() / gy_ * master_);
     }
   }
 
+  // --- the optimizer
+
+  void update(const std::vector<std::int64_t>& sizes, const Type& type) {
+    add_update(operations_, grid_, recipe_, {Axis::kData, sizes, type});
+  }
   /// Elements of a rank's shard of each matrix, with padding.
   std::vector<std::int64_t> embedding_sizes() const {
-    if (!stage_.first) return {};
-    return {vocabulary_ / gz_ * spec_.width,
-            split_twice(spec_.context, gy_) / (gy_ * gz_) * spec_.width / gx_};
+    if (!stages_.front().first) return {};
+    return {vocabulary_ / gz_ * spec_.width, position_elements() / (gy_ * gz_)};
   }
   std::vector<std::int64_t> matrix_sizes() const {
     std::vector<std::int64_t> all;
-    for (std::int64_t i = 0; i < stage_.blocks.size(); ++i) {
-      for (const Layer& layer : layers()) all.push_back(weight_bytes(layer) / (gz_ * e_));
+    for (const model::Stage& stage : stages_) {
+      for (std::int64_t i = 0; i < stage.blocks.size(); ++i) {
+        for (const Layer& layer : layers_) all.push_back(weight_elements(layer) / gz_);
+      }
     }
-    if (!spec_.tied && stage_.last) all.push_back(vocabulary_ / gz_ * spec_.width);
+    if (!spec_.tied && stages_.back().last) all.push_back(vocabulary_ / gz_ * spec_.width);
     return all;
   }
   std::vector<std::int64_t> vector_sizes() const {
@@ -295,90 +356,38 @@ class Forms {
         heads_ ? up(3 * h / (gx_ * gy_), gz_) : split_twice(3 * h / gy_, gx_) / (gx_ * gz_);
     const std::int64_t wide = split_twice(4 * h / gy_, gx_) / (gx_ * gz_);
     std::vector<std::int64_t> all;
-    for (std::int64_t i = 0; i < stage_.blocks.size(); ++i) {
-      all.insert(all.end(), {by_x, by_x, qkv, by_x, by_x, by_x, wide, by_x});
-    }
-    if (stage_.last) all.insert(all.end(), {by_x, by_x});
-    return all;
-  }
-  /// Both ways along data: gradients in the master type, values of `bytes` bytes, in segments.
-  void optimizer(const std::vector<std::int64_t>& sizes, std::int64_t bytes) {
-    std::vector<std::int64_t> segment;
-    std::int64_t sum = 0;
-    const auto close = [&] {
-      if (segment.empty()) return;
-      const std::int64_t gradients = flat(segment) * master_;
-      if (recipe_.optimizer.zero == optim::Zero::kNothing) {
-        add(Op::kAllReduce, Axis::kData, gradients);
-      } else {
-        const bool each_pass = recipe_.optimizer.zero == optim::Zero::kGradients;
-        const std::int64_t sums = each_pass ? passes_ : 1;
-        add(Op::kReduceScatter, Axis::kData, sums * gradients, sums);
-        add(Op::kAllGather, Axis::kData, flat(segment) * bytes);
+    for (const model::Stage& stage : stages_) {
+      for (std::int64_t i = 0; i < stage.blocks.size(); ++i) {
+        all.insert(all.end(), {by_x, by_x, qkv, by_x, by_x, by_x, wide, by_x});
       }
-      segment.clear();
-      sum = 0;
-    };
-    for (const std::int64_t size : sizes) {
-      if (sum + size * master_ > recipe_.overlap.segment) close();
-      segment.push_back(size);
-      sum += size * master_;
     }
-    close();
-  }
-  /// Of the memory that has them all, in equal parts for the ranks along data.
-  std::int64_t flat(const std::vector<std::int64_t>& sizes) const {
-    constexpr std::int64_t kUnit = 32;
-    std::int64_t units = 0;
-    for (const std::int64_t size : sizes) units += up(size, kUnit);
-    const std::int64_t ranks = grid_.size(Axis::kData);
-    return up(units, ranks) * ranks * kUnit;
+    if (stages_.back().last) all.insert(all.end(), {by_x, by_x});
+    return all;
   }
 
   const grid::Grid& grid_;
   const train::Recipe& recipe_;
   const model::GptSpec& spec_;
-  std::int64_t passes_;
-  int places_, place_;  // along pipe
-  model::Stage stage_;
-  bool gathers_ = true;  // in this pass
-  bool sums_ = true;
+  int places_, place_;                // along pipe
+  std::vector<model::Stage> stages_;  // of this place, one for each chunk
+  bool sums_ = true;                  // gradients of matrices, in this pass
   std::int64_t gx_, gy_, gz_;
   bool sharded_;
   bool heads_;  // attention is split by heads
-  std::int64_t e_, master_, f_;
-  std::int64_t m_;            // rows of a rank's samples
+  Type e_, master_, f_;
+  std::int64_t samples_;      // of a rank
+  std::int64_t m_;            // their rows
   std::int64_t hidden_rows_;  // of the hidden state
-  std::int64_t parts_;        // that the samples of a rank go in
-  bool keeps_;                // gathered weights, all of them
   std::vector<Layer> layers_ = make_layers();
   std::int64_t vocabulary_;  // padded rows of the table, gathered over z
-  CallsBy result_;
+  Operations operations_;
 };
 
 }  // namespace
 
 CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe, int rank) {
+  if (recipe.model.algorithm == nn::Algorithm::kSumma) return summa_form(grid, recipe, rank);
   return Forms(grid, recipe, rank).all();
-}
-
-CallsBy counted(const comm::Counts& counts) {
-  CallsBy result;
-  for (const auto& [key, count] : counts) {
-    Calls& calls = result[{key.op, key.axes}];
-    calls.calls += count.calls;
-    calls.payload += count.payload.value();
-  }
-  return result;
-}
-
-std::string to_string(const CallsBy& calls) {
-  std::ostringstream out;
-  for (const auto& [key, value] : calls) {
-    out << key.first << " " << key.second << ": " << value.calls << " calls, " << value.payload
-        << " bytes; ";
-  }
-  return out.str();
 }
 
 }  // namespace fourfold::test

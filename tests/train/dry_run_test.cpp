@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
 
 #include "tests/model/reference.hpp"
@@ -100,10 +101,9 @@ void compare(comm::World& world, const grid::Grid& grid, const Recipe& given,
   const StepRecord dry = train::dry_run(grid, world.rank(), recipe);
   expect_on_all_ranks(world, real.schedule == dry.schedule,
                       concat(grid, ": ", difference(real.schedule, dry.schedule)));
-  const CallsBy expected = closed_form(grid, recipe);
-  expect_on_all_ranks(
-      world, counted(real.counts) == expected,
-      concat(grid, ":\n", to_string(counted(real.counts)), "\nagainst\n", to_string(expected)));
+  const CallsBy expected = closed_form(grid, recipe, world.rank());
+  const std::string wrong = difference(counted(real.counts), expected);
+  expect_on_all_ranks(world, wrong.empty(), concat(grid, ":\n", wrong));
   expect_on_all_ranks(world, counted(dry.counts) == expected, "counters of the dry run");
 }
 
@@ -230,7 +230,14 @@ TEST(DryRun, AllocatesNothingForAModelOfManyGigabytes) {
   EXPECT_GT(record.at_peak.total().value(), std::int64_t{4} << 30);
   EXPECT_LT(resident() - before, std::int64_t{64} << 20);
   recipe.overlap.keep_weights = false;  // the default keeps some of them
-  EXPECT_EQ(counted(train::dry_run(grid, 517, recipe).counts), closed_form(grid, recipe));
+  // How many messages a large tensor is cut into depends on who waits for it.
+  const auto without_messages = [](CallsBy all) {
+    for (auto& [key, calls] : all) calls.messages = 0;
+    return all;
+  };
+  EXPECT_EQ(difference(without_messages(counted(train::dry_run(grid, 517, recipe).counts)),
+                       without_messages(closed_form(grid, recipe, 517))),
+            "");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "fourfold/train/setup.hpp"
 
 #include "tests/support/ranks.hpp"
+#include "tests/train/closed_forms.hpp"
 #include "tests/train/small_training.hpp"
 
 namespace fourfold::test {
@@ -89,6 +90,48 @@ TEST(EveryStrategy, FollowsOneRankOnSquaresAndCubes) {
 
 TEST(EveryStrategy, FollowsOneRankOn64) {
   EXPECT_EQ(follow(64, config_of(64, 32, 16), {"3d", "summa2d", "4d"}), 3);
+}
+
+// --- what they communicate
+
+/// A real step on so many ranks of every strategy that has a grid of them; returns how many that
+/// were.
+int expect_closed_forms(int ranks, const Config& config, const std::vector<std::string>& names) {
+  int count = 0;
+  for (const std::string& name : names) {
+    Config one;
+    try {
+      one = train::with_strategy(config, name, ranks);
+    } catch (const ConfigError&) {
+      continue;
+    }
+    ++count;
+    const grid::Grid grid(one.parallel.sizes);
+    const Recipe recipe = recipe_of(one);
+    on_threads(ranks, [&](comm::World& world) {
+      const CallsBy own = counted(train::record_step(world, grid, recipe, read_sample).counts);
+      const CallsBy expected = closed_form(grid, recipe, world.rank());
+      const std::string wrong = difference(own, expected);
+      expect_on_all_ranks(world, wrong.empty(), concat(name, " on ", grid, ":\n", wrong));
+    });
+  }
+  return count;
+}
+
+TEST(EveryStrategy, SendsWhatItsClosedFormSays) {
+  EXPECT_EQ(expect_closed_forms(8, config_of(16, 24, 8), all_names()), 9);
+  EXPECT_EQ(expect_closed_forms(4, config_of(8, 24, 4), all_names()), 9);
+  EXPECT_EQ(expect_closed_forms(16, config_of(16, 32, 16), all_names()), 9);
+  EXPECT_EQ(expect_closed_forms(27, config_of(27, 27, 9), {"summa2.5d", "3d", "zero3"}), 3);
+}
+
+TEST(EveryStrategy, SendsWhatItsClosedFormSaysInSeveralPasses) {
+  Config config = config_of(32, 24, 8);
+  config.train.micro_batch = 8;
+  EXPECT_EQ(expect_closed_forms(8, config, all_names()), 9);
+  config.train.checkpoint_activations = true;
+  config.model.tied = false;
+  EXPECT_EQ(expect_closed_forms(8, config, all_names()), 9);
 }
 
 TEST(EveryStrategy, MegatronWithAndWithoutSequenceParallelism) {

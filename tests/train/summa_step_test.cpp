@@ -14,9 +14,6 @@
 namespace fourfold::test {
 namespace {
 
-using grid::Axes;
-using grid::Axis;
-using schedule::Op;
 using tensor::Overlap;
 using train::Recipe;
 using train::StepRecord;
@@ -48,123 +45,14 @@ const std::vector<grid::Sizes> kGrids = {{},
 
 // --- what a step communicates
 
-/// The closed form of a pass forward and backward, in float64 or bf16.
-class Forms {
- public:
-  Forms(const grid::Grid& grid, const Recipe& recipe)
-      : grid_(grid),
-        spec_(recipe.model),
-        q_(grid.size(Axis::kX)),
-        e_(static_cast<std::int64_t>(c10::elementSize(spec_.precision.compute))),
-        master_(static_cast<std::int64_t>(c10::elementSize(spec_.precision.master))),
-        f_(std::max<std::int64_t>(e_, 4)),
-        rows_(recipe.micro_batch * spec_.context / grid.size({Axis::kData, Axis::kZ, Axis::kY})) {}
-
-  CallsBy pass(bool diagonal) {
-    const std::int64_t h = spec_.width;
-    for (int way = 0; way < 2; ++way) {  // lookup and its gradient
-      add(way == 0 ? Op::kReduceScatter : Op::kAllGather, Axis::kX, q_ * rows_ * h / q_ * e_);
-      if (diagonal) continue;
-      add(Op::kSend, {Axis::kX, Axis::kY}, rows_ * h / q_ * e_);
-      add(Op::kRecv, {Axis::kX, Axis::kY}, rows_ * h / q_ * e_);
-    }
-    const std::int64_t positions = split(spec_.context) * h / q_;
-    add(Op::kAllGather, {Axis::kY, Axis::kZ}, positions * e_);
-    add(Op::kReduceScatter, {Axis::kY, Axis::kZ}, positions * master_);
-    for (std::int64_t i = 0; i < spec_.layers; ++i) block();
-    vectors(2 * split(h / q_));
-    norms(1, 1);
-    product(h, q_ * ((spec_.vocabulary + q_ - 1) / q_), 1);
-    add(Op::kAllReduce, Axis::kX, rows_ * f_);
-    add(Op::kAllReduce, Axis::kX, 2 * rows_ * f_);
-    return result_;
-  }
-
- private:
-  void add(Op op, const Axes& axes, std::int64_t payload, std::int64_t calls = 1) {
-    if (grid_.size(axes) == 1) return;
-    Calls& all = result_[{op, grid::to_string(axes)}];
-    all.calls += calls;
-    all.payload += payload;
-  }
-  /// n elements split over y and then z, with padding, times both.
-  std::int64_t split(std::int64_t n) const {
-    const std::int64_t y = grid_.size(Axis::kY);
-    const std::int64_t z = grid_.size(Axis::kZ);
-    return y * z * (((n + y - 1) / y + z - 1) / z);
-  }
-  void vectors(std::int64_t elements) {
-    add(Op::kAllGather, {Axis::kY, Axis::kZ}, elements * master_);
-    add(Op::kReduceScatter, {Axis::kY, Axis::kZ}, elements * master_);
-  }
-  void norms(std::int64_t forward, std::int64_t backward) {
-    add(Op::kAllGather, Axis::kX, forward * 2 * q_ * rows_ * f_, forward);
-    add(Op::kAllReduce, Axis::kX, backward * 2 * rows_ * f_, backward);
-  }
-  /// One matrix product, so many times forward and once backward.
-  void product(std::int64_t in, std::int64_t out, std::int64_t forward) {
-    const std::int64_t input = rows_ * in / q_ * e_;
-    const std::int64_t weight = in * out / (q_ * q_) * e_;
-    add(Op::kBroadcast, Axis::kX, (forward + 1) * q_ * input, (forward + 1) * q_);
-    add(Op::kBroadcast, Axis::kY, (forward + 1) * q_ * weight, (forward + 1) * q_);
-    add(Op::kReduce, Axis::kX, q_ * input, q_);
-    add(Op::kReduce, Axis::kY, q_ * weight, q_);
-  }
-  void block() {
-    const std::int64_t h = spec_.width;
-    const std::int64_t forward = spec_.checkpoint ? 2 : 1;
-    vectors(6 * split(h / q_) + split(3 * h / q_) + split(4 * h / q_));
-    norms(2 * forward, 2);
-    product(h, 3 * h, forward);
-    product(h, h, forward);
-    product(h, 4 * h, forward);
-    product(4 * h, h, forward);
-  }
-
-  const grid::Grid& grid_;
-  const model::GptSpec& spec_;
-  std::int64_t q_;
-  std::int64_t e_, master_, f_;
-  std::int64_t rows_;  // of a rank
-  CallsBy result_;
-};
-
-/// Without the optimizer's operations over data and over all ranks, which every strategy has.
-CallsBy of_passes(const comm::Counts& counts) {
-  CallsBy all = counted(counts);
-  std::erase_if(all, [](const auto& item) {
-    return item.first.second.starts_with("data") || item.first.second == "all";
-  });
-  return all;
-}
-
-/// Panels and their sums: every rank sends (q-1)/q of the payload, in one message a panel.
-bool sends_all_but_one(const comm::Counts& counts) {
-  for (const auto& [key, count] : counts) {
-    if (key.op != Op::kBroadcast && key.op != Op::kReduce) continue;
-    const std::int64_t q = key.group_size;
-    if (count.wire.bytes.value() * q != count.payload.value() * (q - 1)) return false;
-    if (count.wire.messages * q != count.calls * (q - 1)) return false;
-  }
-  return true;
-}
-
 void compare(comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
   const StepRecord real = train::record_step(world, grid, recipe, read_sample);
   const StepRecord dry = train::dry_run(grid, world.rank(), recipe);
   expect_on_all_ranks(world, real.schedule == dry.schedule, concat(grid, ": schedules differ"));
-  const grid::Coord coord = grid.coord_of(world.rank());
-  CallsBy expected = Forms(grid, recipe).pass(coord[Axis::kX] == coord[Axis::kY]);
-  for (auto& [key, calls] : expected) {
-    calls.calls *= recipe.batch / recipe.micro_batch;
-    calls.payload *= recipe.batch / recipe.micro_batch;
-  }
-  expect_on_all_ranks(
-      world, of_passes(real.counts) == expected,
-      concat(grid, ":\n", to_string(of_passes(real.counts)), "\nagainst\n", to_string(expected)));
-  expect_on_all_ranks(world, of_passes(dry.counts) == expected, "counters of the dry run");
-  const bool bf16 = recipe.model.precision.compute == at::kBFloat16;
-  expect_on_all_ranks(world, bf16 || sends_all_but_one(real.counts), "bytes or messages");
+  const CallsBy expected = closed_form(grid, recipe, world.rank());
+  const std::string wrong = difference(counted(real.counts), expected);
+  expect_on_all_ranks(world, wrong.empty(), concat(grid, ":\n", wrong));
+  expect_on_all_ranks(world, counted(dry.counts) == expected, "counters of the dry run");
 }
 
 TEST(SummaStep, ADryRunDoesWhatARealRunDoesAndWhatTheFormsSay) {
