@@ -1,19 +1,44 @@
 #!/usr/bin/env bash
 # Every strategy on the same small GPT: on 8 ranks of four hosts joined by a slow network (scripts/testbed.sh, needs
-# root), and on 64 ranks as threads of one process, where only losses, bytes and memory mean something.
+# root), with few rows for each weight and what leaves a host in a step, and with many rows; and on 64 ranks as threads
+# of one process, where only losses, bytes and memory mean something. About 25 minutes on 2 cores.
 #
 #   bench/strategies.sh [MBIT]          200 unless given
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+mbit=${1:-200}
 program=build/release/fourfold
 [ -x $program ] || { echo "build it first: cmake --build --preset release" >&2; exit 2; }
+testbed=(scripts/testbed.sh --hosts 4 --slots 2 --mbit "$mbit" --)
 sizes=(--set data.tokenizer=bytes --set model.vocab=256 --set overlap.segment_mib=2 --set overlap.window_mib=8)
+bench=($program bench configs/gpt-bench.toml "${sizes[@]}" --set model.heads=8 --set model.layers=4
+  --set model.context=128)
+few_rows=("${bench[@]}" --set model.width=512 --set train.batch=16)
+many_rows=("${bench[@]}" --set model.width=256 --set train.batch=64)
 
-printf 'Four hosts of two ranks, %s Mbit/s\n\n' "${1:-200}"
-scripts/testbed.sh --hosts 4 --slots 2 --mbit "${1:-200}" -- $program bench configs/gpt-bench.toml --steps 11 \
-  "${sizes[@]}" --set model.width=512 --set model.heads=8 --set model.layers=4 --set model.context=128 --set train.batch=16
+printf 'Four hosts of two ranks, %s Mbit/s: 2048 rows, 512 wide\n\n' "$mbit"
+"${testbed[@]}" "${few_rows[@]}" --steps 11
+
+# The most bytes that have left one of the hosts when so many steps of a strategy are done.
+left_a_host() { # strategy steps
+  # shellcheck disable=SC2016 # for the shell of each rank
+  "${testbed[@]}" bash -c '"$@" >/dev/null
+    [ "$OMPI_COMM_WORLD_LOCAL_RANK" != 0 ] || cat /sys/class/net/eth0/statistics/tx_bytes' rank \
+    "${few_rows[@]}" --strategies "$1" --steps "$2" | sort -n | tail -1
+}
+
+printf '\nMB that leave a host in a step, and the seconds that its link needs for them\n\n'
+for strategy in ddp zero1 zero2 zero3 megatron summa2.5d 3d 4d deepspeed3d; do
+  few=$(left_a_host $strategy 2)
+  many=$(left_a_host $strategy 6)
+  awk -v name=$strategy -v bytes=$((many - few)) -v mbit="$mbit" \
+    'BEGIN { step = bytes / 4; printf "%-12s %8.2f %8.2f\n", name, step / 1e6, step * 8 / (mbit * 1e6) }'
+done
+
+printf '\nFour hosts of two ranks, %s Mbit/s: 8192 rows, 256 wide\n\n' "$mbit"
+"${testbed[@]}" "${many_rows[@]}" --steps 11
 
 printf '\n64 ranks as threads\n\n'
 $program bench configs/gpt-bench.toml --threads 64 --steps 3 "${sizes[@]}" --set train.precision=float64 \

@@ -16,6 +16,7 @@
 #include "fourfold/config/value.hpp"
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/train/shared_dataset.hpp"
 
 #include "apps/fourfold/commands.hpp"
 #include "apps/fourfold/console.hpp"
@@ -31,7 +32,7 @@ struct Options {
   config::Source source;
   std::string strategies = "all";
   std::int64_t steps = 5;
-  int threads = 0;
+  std::optional<int> threads;
   std::string json;
 };
 
@@ -64,9 +65,7 @@ void show(const train::BenchRow& row) {
 /// One rank's part.
 void bench(comm::World& world, const Options& options, config::Config config) {
   const train::Console console = make_console();
-  const train::Dataset data = train::open_dataset(config, "", [&](const std::string& line) {
-    if (world.rank() == 0) console.show(line);
-  });
+  const train::Dataset data = train::open_shared_dataset(world, config, "", console.show);
   const train::Bench result = train::compare(
       world, config, data, parse_strategies(options.strategies), options.steps, show);
   if (world.rank() != 0) return;
@@ -75,8 +74,24 @@ void bench(comm::World& world, const Options& options, config::Config config) {
               static_cast<long long>(config.train.batch),
               static_cast<long long>(config.model.context));
   std::printf("\n%s", train::to_table(result).c_str());
+  if (options.threads) {
+    std::printf(
+        "\nRanks are threads of one process here: losses, bytes, messages and memory are those "
+        "of ranks of their own, times are not.\n");
+  }
   std::fflush(stdout);
   if (!options.json.empty()) write_text(options.json, train::to_json(result, world.size()));
+}
+
+void check_threads(const Options& options) {
+  constexpr int kMostThreads = 1024;
+  if (!options.threads) return;
+  if (options.ranks.ranks) throw ConfigError("give --ranks or --threads, not both");
+  if (*options.threads < 1 || *options.threads > kMostThreads) {
+    throw ConfigError(
+        concat("--threads must be from 1 to ", kMostThreads, ", not ", *options.threads));
+  }
+  static_cast<void>(comm_options(options.ranks));  // refuses what it cannot be
 }
 
 int run(Options& options, char** argv) {
@@ -87,23 +102,21 @@ int run(Options& options, char** argv) {
   }
   if (options.steps < 1) throw ConfigError("--steps must be at least 1");
   if (!options.json.empty()) check_writable("--json", options.json);
-  if (options.threads < 0) throw ConfigError("--threads must be at least 1");
+  check_threads(options);
   // Prepared once, so that no rank has to wait for it.
-  if (options.ranks.ranks || options.threads > 0) {
+  if (options.ranks.ranks || options.threads) {
     config::Config copy = config;
     static_cast<void>(train::open_dataset(copy, "", make_console().show));
     announce_terminal();
   }
   tensor::keep_freed_memory();
-  if (options.threads == 0) {
+  if (!options.threads) {
     return run_on_ranks(options.ranks, argv,
                         [&](comm::World& world) { bench(world, options, config); });
   }
-  if (options.ranks.ranks) throw ConfigError("give --ranks or --threads, not both");
-  comm::Options comm_options;
-  comm_options.deadline = Seconds(options.ranks.deadline);
   comm::thread::run(
-      options.threads, [&](comm::World& world) { bench(world, options, config); }, comm_options);
+      *options.threads, [&](comm::World& world) { bench(world, options, config); },
+      comm_options(options.ranks));
   return 0;
 }
 

@@ -46,11 +46,16 @@ void add_rank_options(CLI::App& app, RankOptions& options) {
       ->capture_default_str();
 }
 
+comm::Options comm_options(const RankOptions& options) {
+  if (!(options.deadline > 0)) throw ConfigError("--deadline must be above 0 seconds");
+  comm::Options all;
+  all.deadline = Seconds(options.deadline);
+  return all;
+}
+
 int run_on_ranks(const RankOptions& options, char** argv,
                  const std::function<void(comm::World&)>& body) {
-  if (!(options.deadline > 0)) throw ConfigError("--deadline must be above 0 seconds");
-  comm::Options comm_options;
-  comm_options.deadline = Seconds(options.deadline);
+  const comm::Options own = comm_options(options);
   if (options.ranks) {
     launch::Job job{*options.ranks, without_ranks(argv), print_error};
     job.command[0] = launch::this_program();
@@ -58,9 +63,9 @@ int run_on_ranks(const RankOptions& options, char** argv,
   }
   if (launch::is_rank()) {
     launch::bind_to_cores();
-    return comm::mpi::run(body, print_error, comm_options);
+    return comm::mpi::run(body, print_error, own);
   }
-  comm::World world = comm::self::open(comm_options);
+  comm::World world = comm::self::open(own);
   body(world);
   return 0;
 }

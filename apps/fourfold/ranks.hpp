@@ -21,6 +21,9 @@ struct RankOptions {
 /// Adds --ranks and --deadline.
 void add_rank_options(CLI::App& app, RankOptions& options);
 
+/// Throws ConfigError when a value cannot be.
+comm::Options comm_options(const RankOptions& options);
+
 /// Calls `body` as what this process is: a rank that mpirun or srun started; the launcher of
 /// options.ranks processes, which are this program again without --ranks; or one rank alone.
 /// Returns the exit status.

@@ -131,11 +131,10 @@ void check_sizes(const Strategy& strategy, const Sizes& sizes) {
 std::vector<Sizes> grids_of(const Strategy& strategy, int ranks) {
   std::vector<Sizes> found = own_grids(strategy, ranks);
   if (found.empty()) {
-    constexpr int kFarthest = 1 << 20;
     int below = ranks - 1;
     while (own_grids(strategy, below).empty()) --below;  // one rank is a grid of each
     int above = ranks + 1;
-    while (above < kFarthest && own_grids(strategy, above).empty()) ++above;
+    while (own_grids(strategy, above).empty()) ++above;
     throw ConfigError(concat("the strategy ", strategy.name, " has no grid of ", ranks,
                              " ranks: ", below, " and ", above,
                              " are the nearest that have one; or name the sizes, with some ranks "
@@ -160,6 +159,14 @@ std::string place_of(const Draft& draft, const std::string& key) {
 
 }  // namespace
 
+namespace {
+
+bool has_fixed_activations(const Strategy& strategy) {
+  return strategy.replicates || strategy.algorithm == Algorithm::kSumma || strategy.name == "3d";
+}
+
+}  // namespace
+
 void resolve_strategy(Draft& draft) {
   ParallelConfig& parallel = draft.config.parallel;
   const Strategy& strategy = strategy_of(parallel.strategy);
@@ -177,14 +184,15 @@ void resolve_strategy(Draft& draft) {
   if (given("parallel.sequence_parallel") && !strategy.sequence_parallel) {
     refuse("parallel.sequence_parallel",
            concat("goes with the strategy megatron, not with ", strategy.name,
-                  "; there it is parallel.activations"));
+                  has_fixed_activations(strategy) ? ", whose activations are always the same"
+                                                  : "; there it is parallel.activations"));
   }
   std::optional<Activations> fixed;
   if (strategy.sequence_parallel) {
     fixed = parallel.sequence_parallel ? Activations::kSharded : Activations::kReplicated;
   } else if (strategy.replicates) {
     fixed = Activations::kReplicated;
-  } else if (strategy.algorithm == Algorithm::kSumma || strategy.name == "3d") {
+  } else if (has_fixed_activations(strategy)) {
     fixed = Activations::kSharded;
   }
   if (!fixed) return;

@@ -182,14 +182,30 @@ Sizes parse_sizes(std::string_view text) {
   return sizes;
 }
 
+namespace {
+
+std::vector<int> divisors(int number) {
+  std::vector<int> all;
+  std::vector<int> large;
+  for (std::int64_t d = 1; d * d <= number; ++d) {
+    if (number % d != 0) continue;
+    all.push_back(static_cast<int>(d));
+    if (d * d < number) large.push_back(static_cast<int>(number / d));
+  }
+  all.insert(all.end(), large.rbegin(), large.rend());
+  return all;
+}
+
+}  // namespace
+
 std::vector<Sizes> factorisations(int ranks, const Axes& axes) {
   FOURFOLD_CHECK(ranks >= 1);
   std::vector<std::pair<Sizes, int>> open = {{Sizes{}, ranks}};  // sizes so far, ranks left
   for (std::size_t a = 0; a < axes.size(); ++a) {
     std::vector<std::pair<Sizes, int>> next;
     for (auto& [sizes, left] : open) {
-      for (int size = 1; size <= left; ++size) {
-        if (left % size != 0 || (a + 1 == axes.size() && size != left)) continue;
+      for (const int size : divisors(left)) {
+        if (a + 1 == axes.size() && size != left) continue;
         field(sizes, axes[a]) = size;
         next.emplace_back(sizes, left / size);
       }

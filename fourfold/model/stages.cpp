@@ -12,11 +12,19 @@ namespace fourfold::model {
 using grid::Axis;
 using grid::Range;
 
-std::vector<Range> balanced(std::int64_t blocks, int stages, double embedding, double head) {
-  if (stages > blocks) {
-    throw ConfigError(concat("the pipeline has ", stages, " stages and the model only ", blocks,
+void check_stages(std::int64_t layers, int places, int chunks) {
+  if (chunks < 1 || (places == 1 && chunks > 1)) {
+    throw ConfigError(concat("parallel.chunks must be 1 where parallel.pipe is 1, not ", chunks));
+  }
+  const std::int64_t stages = std::int64_t{places} * chunks;
+  if (stages > layers) {
+    throw ConfigError(concat("the pipeline has ", stages, " stages and the model only ", layers,
                              " layers; choose a smaller parallel.pipe or parallel.chunks"));
   }
+}
+
+std::vector<Range> balanced(std::int64_t blocks, int stages, double embedding, double head) {
+  check_stages(blocks, stages, 1);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), 1);
   std::vector<double> costs(counts.size(), 1);
   costs.front() += embedding;
@@ -51,9 +59,7 @@ std::vector<Stage> cut(const GptSpec& spec, int stages) {
 Stages::Stages(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, int chunks)
     : mesh_(&mesh), spec_(spec), samples_(samples) {
   const int places = mesh.size(Axis::kPipe);
-  if (chunks < 1 || (places == 1 && chunks > 1)) {
-    throw ConfigError(concat("parallel.chunks must be 1 where parallel.pipe is 1, not ", chunks));
-  }
+  check_stages(spec.layers, places, chunks);
   cut_ = cut(spec, places * chunks);
   for (std::size_t s = static_cast<std::size_t>(mesh.coord()[Axis::kPipe]); s < cut_.size();
        s += static_cast<std::size_t>(places)) {

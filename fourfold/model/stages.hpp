@@ -9,6 +9,10 @@
 
 namespace fourfold::model {
 
+/// Throws ConfigError when a model of so many layers cannot be cut into stages for so many places
+/// of the pipeline with so many chunks each.
+void check_stages(std::int64_t layers, int places, int chunks);
+
 /// The blocks of each of so many stages: the largest cost of a stage is as small as can be. Every
 /// stage has a block at least; the first one also has the embedding, the last one the head, whose
 /// costs are given in blocks. Throws ConfigError when there are more stages than blocks.

@@ -2,7 +2,6 @@
 #include "fourfold/nn/summa_table.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/vocabulary_kernels.hpp"
 
 namespace fourfold::nn {
@@ -42,6 +41,7 @@ Tensor SummaTable::across(const Tensor& block) const {
 // The rows of all tokens, the columns of this rank's y: a partial sum over x. The sum's rows are
 // split over x, which leaves rank (y, x) with what (x, y) should have.
 Pending SummaTable::start_lookup(const Tensor& tokens) const {
+  FOURFOLD_CHECK_EQ(tokens.numel() % mesh_->size(Axis::kX), 0, "rows of tokens");
   const Tensor table = parameter_->value().detach();
   Tensor rows = at::empty({1, tokens.numel(), table.size(1)}, table.options());
   tensor::lookup_rows(table, tokens, here_, rows);
@@ -61,37 +61,8 @@ void SummaTable::add_lookup_gradient(const Tensor& gradient, const Tensor& token
   use.end();
 }
 
-Flow<Tensor> SummaTable::lookup_flow(Tensor tokens) const {
-  FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
-  FOURFOLD_CHECK_EQ(tokens.numel() % mesh_->size(Axis::kX), 0, "rows of tokens");
-  tensor::check_tokens(tokens, spec_.vocabulary);
-  struct Call {
-    std::shared_ptr<Parameter::Use> use;
-    Pending rows;
-    Pending gradient;
-  };
-  const auto call = std::make_shared<Call>();
-  const at::TensorOptions options = parameter_->leaf().options();
-  call->use = parameter_->use();
-  const variable_list passed = node(
-      {parameter_->leaf()},
-      [&](const variable_list&) -> variable_list {
-        call->rows = start_lookup(tokens);
-        return {token(options)};
-      },
-      [this, call, tokens](const variable_list&) -> variable_list {
-        add_lookup_gradient(call->gradient.wait(), tokens, *call->use);
-        return {Tensor()};
-      });
-  co_await Turn{call->rows.under_way()};
-
-  co_return node(
-      passed, [&](const variable_list&) -> variable_list { return {across(call->rows.wait())}; },
-      [this, call, options](const variable_list& gradients) -> variable_list {
-        const Tensor block = across(gradients[0].contiguous());
-        call->gradient = tensor::all_gather(mesh_->comm(Axis::kX), block);
-        return {token(options)};
-      })[0];
+Pending SummaTable::start_lookup_gradient(const Tensor& gradient) const {
+  return tensor::all_gather(mesh_->comm(Axis::kX), across(gradient));
 }
 
 }  // namespace fourfold::nn

@@ -73,37 +73,6 @@ void TokenTable::add_lookup_gradient(const Tensor& chunks, const Tensor& tokens,
   mesh_->settle_gradients();
 }
 
-Flow<Tensor> TokenTable::lookup_flow(Tensor tokens) const {
-  FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
-  tensor::check_tokens(tokens, spec_.vocabulary);
-  struct Call {
-    std::shared_ptr<Parameter::Use> use;
-    Pending rows;
-    Pending gradient;
-  };
-  const auto call = std::make_shared<Call>();
-  const at::TensorOptions options = parameter_->leaf().options();
-  call->use = parameter_->use();
-  const variable_list passed = node(
-      {parameter_->leaf()},
-      [&](const variable_list&) -> variable_list {
-        call->rows = start_lookup(tokens);
-        return {token(options)};
-      },
-      [this, call, tokens](const variable_list&) -> variable_list {
-        add_lookup_gradient(call->gradient.wait(), tokens, *call->use);
-        return {Tensor()};
-      });
-  co_await Turn{call->rows.under_way()};
-
-  co_return node(
-      passed, [&](const variable_list&) -> variable_list { return {end_spread(call->rows)}; },
-      [this, call, options](const variable_list& gradients) -> variable_list {
-        call->gradient = collect(gradients[0].contiguous());
-        return {token(options)};
-      })[0];
-}
-
 // --- logits
 
 namespace {

@@ -6,14 +6,12 @@
 
 namespace fourfold::nn {
 
-/// Split over y, x and then z by rows; the hidden dimension is whole. Sizes need not divide.
+/// Split over y, x and then z by rows; the hidden dimension is whole. Sizes need not divide. What
+/// is looked up is a hidden state of all the tokens, as `activations` say.
 class TokenTable final : public VocabularyTable {
  public:
   TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision& precision,
              std::uint64_t seed);
-
-  /// A hidden state of the rows of all these tokens, as `activations` say.
-  Flow<Tensor> lookup_flow(Tensor tokens) const override;
 
   /// All rows of the samples of this rank's data and z; the columns are split over y and x.
   Flow<Tensor> logits_flow(Tensor hidden) const override;
@@ -25,8 +23,13 @@ class TokenTable final : public VocabularyTable {
   tensor::Pending spread(const Tensor& chunks) const;  // partial sums over x and y -> hidden state
   Tensor end_spread(tensor::Pending& spreading) const;
   tensor::Pending collect(const Tensor& hidden) const;  // a hidden state -> its chunks
-  tensor::Pending start_lookup(const Tensor& tokens) const;
-  void add_lookup_gradient(const Tensor& chunks, const Tensor& tokens, Parameter::Use& use) const;
+  tensor::Pending start_lookup(const Tensor& tokens) const override;
+  Tensor end_lookup(tensor::Pending& rows) const override { return end_spread(rows); }
+  tensor::Pending start_lookup_gradient(const Tensor& gradient) const override {
+    return collect(gradient);
+  }
+  void add_lookup_gradient(const Tensor& chunks, const Tensor& tokens,
+                           Parameter::Use& use) const override;
   Tensor multiply(const Tensor& chunks) const;
   void backward_products(LogitsCall& call, const Tensor& gradient) const;
 

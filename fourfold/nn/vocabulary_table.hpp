@@ -24,7 +24,7 @@ class VocabularyTable {
   virtual ~VocabularyTable() = default;
 
   /// The rows of `tokens` (those of the samples of this rank's data and z) as a hidden state.
-  virtual Flow<Tensor> lookup_flow(Tensor tokens) const = 0;
+  Flow<Tensor> lookup_flow(Tensor tokens) const;
   Tensor lookup(const Tensor& tokens) const { return run(lookup_flow(tokens)); }
 
   /// hidden · tableᵀ, its columns split over `logit_axes`.
@@ -38,6 +38,14 @@ class VocabularyTable {
   const TableSpec& spec() const { return spec_; }
 
  protected:
+  /// The way of rows to the hidden state, and back.
+  virtual tensor::Pending start_lookup(const Tensor& tokens) const = 0;
+  virtual Tensor end_lookup(tensor::Pending& rows) const = 0;
+  virtual tensor::Pending start_lookup_gradient(const Tensor& gradient) const = 0;
+  /// Of what has arrived, to the parameter's.
+  virtual void add_lookup_gradient(const Tensor& arrived, const Tensor& tokens,
+                                   Parameter::Use& use) const = 0;
+
   VocabularyTable(const Mesh& mesh, TableSpec spec, grid::Axes logit_axes)
       : mesh_(&mesh),
         spec_(std::move(spec)),

@@ -1,6 +1,6 @@
 // AdamW for a model's parameters. Ranks that have the same shard of a parameter (along data,
-// mostly) share the work and the memory of its update as `Zero` says. SPDX-License-Identifier:
-// Apache-2.0
+// mostly) share the work and the memory of its update as `Zero` says.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <deque>

@@ -25,7 +25,6 @@ class Panels {
   void start();
   /// The next panel, when it is there.
   Tensor next();
-  int count() const { return comm_->size(); }
 
  private:
   void issue();

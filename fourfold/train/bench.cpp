@@ -24,6 +24,9 @@ Config without_sizes(const Config& config, const std::string& strategy) {
   draft.config.parallel = {};
   draft.config.parallel.strategy = strategy;
   draft.config.parallel.placement = config.parallel.placement;
+  if (config::strategy_of(strategy).own.contains(grid::Axis::kPipe)) {
+    draft.config.parallel.chunks = config.parallel.chunks;
+  }
   config::resolve_strategy(draft);
   return draft.config;
 }
@@ -90,6 +93,12 @@ void add_traffic(BenchRow& row, const Mesh& mesh, const Sent& sent) {
   }
 }
 
+double median(std::vector<double> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  const std::size_t middle = numbers.size() / 2;
+  return numbers.size() % 2 == 1 ? numbers[middle] : (numbers[middle - 1] + numbers[middle]) / 2;
+}
+
 double mean_of_all(const Mesh& mesh, double number) {
   if (mesh.everyone().size() == 1) return number;
   mesh.everyone().all_reduce({&number, 1, schedule::DType::kF64}).wait();
@@ -132,8 +141,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   times = largest(mesh, std::move(times));
   // The first step is slower for reasons of its own.
   if (steps > 1) times.erase(times.begin());
-  std::sort(times.begin(), times.end());
-  row.step = Seconds(times[times.size() / 2]);
+  row.step = Seconds(median(std::move(times)));
   row.exposed = steps == 1 ? 0 : mean_of_all(mesh, exposed_share / static_cast<double>(steps - 1));
   const Flops flops = model_flops(recipe.model, recipe.batch * recipe.model.context);
   row.mfu = flops / row.step / rate;

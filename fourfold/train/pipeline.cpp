@@ -191,7 +191,8 @@ void Pipeline::share_table() {
   }
 }
 
-void Pipeline::settle() const {
+void Pipeline::settle() {
+  table_sent_.work.wait();
   if (table_) static_cast<void>(table_->value());
 }
 

@@ -42,7 +42,7 @@ class Pipeline {
   /// last, if they share it. It is waited for at its next use.
   void share_table();
   /// Waits for that.
-  void settle() const;
+  void settle();
 
  private:
   struct Sent {
@@ -58,7 +58,6 @@ class Pipeline {
 
   const model::Gpt& part(const Unit& unit) const { return (*stages_)[unit.chunk]; }
   bool last_of_step(const Unit& unit) const { return unit.micro_batch + 1 == micro_batches_; }
-  bool shares_table() const;
   bool needs_table_gradient(const Unit& unit) const;
   const comm::Communicator& comm(bool forward) const;
   void expect(const Unit& unit);

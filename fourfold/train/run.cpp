@@ -11,57 +11,20 @@
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/config/write.hpp"
-#include "fourfold/data/mix.hpp"
 #include "fourfold/report/chrome_trace.hpp"
 #include "fourfold/report/page.hpp"
 #include "fourfold/train/all_ranks.hpp"
-#include "fourfold/train/dataset.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/run_report.hpp"
 #include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
+#include "fourfold/train/shared_dataset.hpp"
 #include "fourfold/train/tracer.hpp"
 
 namespace fourfold::train {
 
 namespace {
-
-/// Stands for everything that ranks must agree on before they train together.
-std::int64_t digest_of(const config::Config& config, const Dataset& dataset) {
-  config::Config shared = config;
-  shared.data = {};  // paths may differ from host to host; what they lead to may not
-  data::Digest digest;
-  digest.add(config::to_toml(shared));
-  const auto add = [&](const data::Samples& samples) {
-    std::vector<std::int64_t> tokens(static_cast<std::size_t>(2 * samples.context()));
-    digest.add(static_cast<std::uint64_t>(samples.windows()));
-    for (const std::int64_t window : {std::int64_t{0}, samples.windows() - 1}) {
-      samples.read_window(window, tokens.data(), tokens.data() + samples.context());
-      for (const std::int64_t token : tokens) digest.add(static_cast<std::uint64_t>(token));
-    }
-  };
-  add(*dataset.train);
-  if (dataset.validation) add(*dataset.validation);
-  return static_cast<std::int64_t>(std::stoull(digest.text().substr(0, 15), nullptr, 16));
-}
-
-/// Throws ConfigError when a host has other data or another configuration than the first.
-void check_agreement(const comm::World& world, const comm::Communicator& everyone,
-                     std::int64_t own) {
-  if (everyone.size() == 1) return;
-  std::vector<std::int64_t> all(static_cast<std::size_t>(everyone.size()));
-  everyone
-      .all_gather({&own, 1, schedule::DType::kI64},
-                  {all.data(), static_cast<std::int64_t>(all.size()), schedule::DType::kI64})
-      .wait();
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    if (all[i] == all[0]) continue;
-    throw ConfigError(concat("rank ", i, " on ", world.host(static_cast<int>(i)),
-                             " has other data or another configuration than rank 0 on ",
-                             world.host(0), ": all hosts must see the same files"));
-  }
-}
 
 /// The largest that the process has been in memory.
 Bytes peak_rss() {
@@ -78,7 +41,8 @@ class Run {
  public:
   Run(comm::World& world, RunSpec spec, const Console& console)
       : world_(&world), spec_(std::move(spec)), console_(&console), first_(world.rank() == 0) {
-    open_data();
+    data_ = open_shared_dataset(world, spec_.config, spec_.init_from, console.show);
+    say(data_.about);
     const std::string chosen = settle_grid(spec_.config, world.size());
     if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
@@ -133,24 +97,6 @@ class Run {
   }
 
  private:
-  /// The first rank prepares the text; the others find it in the cache, or prepare it themselves
-  /// where they have another disk.
-  void open_data() {
-    const comm::Communicator everyone =
-        world_->communicator(grid::Grid({.x = world_->size()}).everyone(world_->rank()));
-    const auto open = [&] {
-      data_ = open_dataset(spec_.config, spec_.init_from, [&](const std::string& line) {
-        if (first_) console_->show(line);
-      });
-    };
-    if (first_) open();
-    wait_patiently(everyone);
-    if (!first_) open();
-    wait_patiently(everyone);
-    check_agreement(*world_, everyone, digest_of(spec_.config, data_));
-    say(data_.about);
-  }
-
   void make_folder() {
     if (!first_) return;
     folder_ = make_run_folder(spec_.out, spec_.name);

@@ -81,7 +81,14 @@ Choice choice_of(const Config& config, const grid::Sizes& sizes) {
 
 /// Why the model does not fit; empty if it does.
 std::string misfit(const Config& config, const Choice& choice) {
-  return model::misfit(recipe_of(config).model, choice.sizes, choice.micro_batch);
+  Recipe recipe = recipe_of(config);
+  recipe.micro_batch = choice.micro_batch;
+  try {
+    check_recipe(recipe, choice.sizes.pipe);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return model::misfit(recipe.model, choice.sizes, choice.micro_batch);
 }
 
 /// Some of the grids that the strategy can be given and that the model fits; with a pipeline only
@@ -149,7 +156,10 @@ Choice fewest_bytes(const std::vector<Choice>& choices, const Recipe& recipe) {
 }  // namespace
 
 std::string settle_grid(Config& config, int ranks) {
-  if (ranks < 1) throw ConfigError(concat("--ranks must be at least 1, not ", ranks));
+  constexpr int kMostRanks = 1 << 20;
+  if (ranks < 1 || ranks > kMostRanks) {
+    throw ConfigError(concat("--ranks must be from 1 to ", kMostRanks, ", not ", ranks));
+  }
   if (config.parallel.given) {
     const grid::Sizes& given = config.parallel.sizes;
     const int needed = grid::Grid(given).ranks();
@@ -175,13 +185,19 @@ std::string settle_grid(Config& config, int ranks) {
 
 void check_fit(const config::Config& config) {
   Recipe recipe = recipe_of(config);
-  const int stages = config.parallel.sizes.pipe * config.parallel.chunks;
+  const grid::Sizes& sizes = config.parallel.sizes;
+  const grid::Grid grid(sizes, config.parallel.placement);
+  check_recipe(recipe, sizes.pipe);
+  const std::string reason = model::misfit(recipe.model, sizes, recipe.micro_batch);
+  if (!reason.empty()) {
+    throw ConfigError(concat(reason, "; with ", grid.ranks(),
+                             " ranks these grids work: ", grids_that_work(config, grid.ranks())));
+  }
   // All layers are built alike.
-  recipe.model.layers = std::min<std::int64_t>(recipe.model.layers, stages);
-  const grid::Grid grid(config.parallel.sizes, config.parallel.placement);
+  const std::int64_t stages = std::int64_t{sizes.pipe} * config.parallel.chunks;
+  recipe.model.layers = std::min(recipe.model.layers, stages);
   comm::World world = comm::recording::open(0, grid.ranks());
   const Mesh mesh(world, grid, recipe.overlap);
-  check_recipe(recipe, mesh);
   const model::Stages gpt(mesh, recipe.model, recipe.micro_batch, recipe.chunks);
 }
 

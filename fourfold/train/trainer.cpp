@@ -14,13 +14,13 @@ namespace fourfold::train {
 
 using grid::Axis;
 
-void check_recipe(const Recipe& recipe, const Mesh& mesh) {
+void check_recipe(const Recipe& recipe, int places) {
   if (recipe.micro_batch < 1 || recipe.batch % recipe.micro_batch != 0) {
     throw ConfigError(concat("a batch of ", recipe.batch, " is not a multiple of the micro-batch, ",
                              recipe.micro_batch));
   }
   const std::int64_t passes = recipe.batch / recipe.micro_batch;
-  const int places = mesh.size(Axis::kPipe);
+  model::check_stages(recipe.model.layers, places, recipe.chunks);
   if (recipe.chunks > 1 && passes % places != 0) {
     throw ConfigError(concat("with parallel.chunks = ", recipe.chunks, " the micro-batches of a ",
                              "step (train.batch / train.micro_batch = ", passes,
@@ -35,7 +35,7 @@ void check_recipe(const Recipe& recipe, const Mesh& mesh) {
 namespace {
 
 const Recipe& checked(const Recipe& recipe, const Mesh& mesh) {
-  check_recipe(recipe, mesh);
+  check_recipe(recipe, mesh.size(Axis::kPipe));
   return recipe;
 }
 
@@ -188,7 +188,7 @@ StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
   return result;
 }
 
-void Trainer::settle() const {
+void Trainer::settle() {
   for (const nn::ParameterPtr& p : stages_.parameters()) static_cast<void>(p->value());
   pipeline_.settle();
 }

@@ -22,8 +22,9 @@ struct Recipe {
   tensor::Overlap overlap;  ///< for the mesh that it is trained on
 };
 
-/// Throws ConfigError for passes that do not divide, and for what does not go with a pipeline.
-void check_recipe(const Recipe& recipe, const Mesh& mesh);
+/// Throws ConfigError for passes that do not divide, and for what does not go with a pipeline of so
+/// many places.
+void check_recipe(const Recipe& recipe, int places);
 
 /// Writes the tokens of a sample, and for each the one that follows it.
 using ReadSample =
@@ -48,7 +49,7 @@ class Trainer {
   StepResult step(std::int64_t number, const ReadSample& read);
 
   /// Waits for what the last step has left under way. The next step would, too.
-  void settle() const;
+  void settle();
 
   /// The mean loss of the samples 0 to passes * micro_batch, without dropout.
   double validate(std::int64_t passes, const ReadSample& read);

@@ -94,6 +94,8 @@ TEST(BadInput, Grids) {
       {"heads", train(work, {"--grid", "x=8"})},
       {"samples", train(work, {"--grid", "data=8"})},
       {"no grid of 7 ranks", train(work, {"--ranks", "7"})},
+      {"of those that --grid can name these work: ",
+       train(work, {"--ranks", "8", "--set", "parallel.strategy=megatron"})},
       {"3 stages and the model only 2 layers", train(work, {"--grid", "pipe=3"})},
       {"does not go with a pipeline",
        train(work, {"--grid", "pipe=2", "--set", "parallel.zero=2"})},

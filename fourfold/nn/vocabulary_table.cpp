@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/nn/vocabulary_table.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/nn/node.hpp"
+#include "fourfold/tensor/vocabulary_kernels.hpp"
+
+namespace fourfold::nn {
+
+using tensor::Pending;
+
+Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens) const {
+  FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
+  tensor::check_tokens(tokens, spec_.vocabulary);
+  struct Call {
+    std::shared_ptr<Parameter::Use> use;
+    Pending rows;
+    Pending gradient;
+  };
+  const auto call = std::make_shared<Call>();
+  const at::TensorOptions options = parameter_->leaf().options();
+  call->use = parameter_->use();
+  const variable_list passed = node(
+      {parameter_->leaf()},
+      [&](const variable_list&) -> variable_list {
+        call->rows = start_lookup(tokens);
+        return {token(options)};
+      },
+      [this, call, tokens](const variable_list&) -> variable_list {
+        add_lookup_gradient(call->gradient.wait(), tokens, *call->use);
+        return {Tensor()};
+      });
+  co_await Turn{call->rows.under_way()};
+
+  co_return node(
+      passed, [&](const variable_list&) -> variable_list { return {end_lookup(call->rows)}; },
+      [this, call, options](const variable_list& gradients) -> variable_list {
+        call->gradient = start_lookup_gradient(gradients[0].contiguous());
+        return {token(options)};
+      })[0];
+}
+
+}  // namespace fourfold::nn

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/shared_dataset.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/config/write.hpp"
+#include "fourfold/data/mix.hpp"
+#include "fourfold/train/all_ranks.hpp"
+
+namespace fourfold::train {
+
+namespace {
+
+/// Stands for everything that ranks must agree on before they train together.
+std::int64_t digest_of(const config::Config& config, const Dataset& dataset) {
+  config::Config shared = config;
+  shared.data = {};  // paths may differ from host to host; what they lead to may not
+  data::Digest digest;
+  digest.add(config::to_toml(shared));
+  const auto add = [&](const data::Samples& samples) {
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(2 * samples.context()));
+    digest.add(static_cast<std::uint64_t>(samples.windows()));
+    for (const std::int64_t window : {std::int64_t{0}, samples.windows() - 1}) {
+      samples.read_window(window, tokens.data(), tokens.data() + samples.context());
+      for (const std::int64_t token : tokens) digest.add(static_cast<std::uint64_t>(token));
+    }
+  };
+  add(*dataset.train);
+  if (dataset.validation) add(*dataset.validation);
+  return static_cast<std::int64_t>(std::stoull(digest.text().substr(0, 15), nullptr, 16));
+}
+
+/// Throws ConfigError when a host has other data or another configuration than the first.
+void check_agreement(const comm::World& world, const comm::Communicator& everyone,
+                     std::int64_t own) {
+  if (everyone.size() == 1) return;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(everyone.size()));
+  everyone
+      .all_gather({&own, 1, schedule::DType::kI64},
+                  {all.data(), static_cast<std::int64_t>(all.size()), schedule::DType::kI64})
+      .wait();
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i] == all[0]) continue;
+    throw ConfigError(concat("rank ", i, " on ", world.host(static_cast<int>(i)),
+                             " has other data or another configuration than rank 0 on ",
+                             world.host(0), ": all hosts must see the same files"));
+  }
+}
+
+}  // namespace
+
+Dataset open_shared_dataset(comm::World& world, config::Config& config,
+                            const std::string& init_from,
+                            const std::function<void(const std::string&)>& show_progress) {
+  const bool first = world.rank() == 0;
+  const comm::Communicator everyone =
+      world.communicator(grid::Grid({.x = world.size()}).everyone(world.rank()));
+  Dataset dataset;
+  const auto open = [&] {
+    dataset = open_dataset(config, init_from, [&](const std::string& line) {
+      if (first) show_progress(line);
+    });
+  };
+  if (first) open();
+  wait_patiently(everyone);
+  if (!first) open();
+  wait_patiently(everyone);
+  check_agreement(world, everyone, digest_of(config, dataset));
+  return dataset;
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,17 @@
+// The data of a run on all its ranks.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/comm/world.hpp"
+#include "fourfold/train/dataset.hpp"
+
+namespace fourfold::train {
+
+/// As open_dataset. The first rank prepares the text and shows progress; the others find it in the
+/// cache, or prepare it themselves where they have another disk. Throws ConfigError on all ranks
+/// when a host has other data or another configuration than the first. Collective.
+Dataset open_shared_dataset(comm::World& world, config::Config& config,
+                            const std::string& init_from,
+                            const std::function<void(const std::string&)>& show_progress);
+
+}  // namespace fourfold::train
