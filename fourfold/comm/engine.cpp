@@ -277,6 +277,17 @@ void Engine::throw_if_failed(const Issued* issued) const {
 
 Counts Engine::counters() const {
   const std::lock_guard lock(mutex_);
+  return sum_of_lanes();
+}
+
+Counts Engine::take_counters() {
+  const std::lock_guard lock(mutex_);
+  Counts counts = sum_of_lanes();
+  for (Lane& lane : lanes_) lane.counts = {};
+  return counts;
+}
+
+Counts Engine::sum_of_lanes() const {
   Counts counts;
   for (const Lane& lane : lanes_) add_counts(counts, lane.group, lane.counts);
   return counts;

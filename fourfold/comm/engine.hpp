@@ -101,6 +101,7 @@ class Engine {
 
   Counts counters() const;
   void reset_counters();
+  Counts take_counters();
   std::int64_t scratch_peak_bytes() const;
 
   /// Adds every operation that ends and every wait to `timeline`; null stops.
@@ -108,6 +109,7 @@ class Engine {
 
  private:
   void run_progress();
+  Counts sum_of_lanes() const;
   bool park();
   bool should_wake() const;
   /// Runs the step; if it throws, the engine has failed. Does nothing once it has.

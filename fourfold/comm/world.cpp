@@ -83,6 +83,13 @@ Counts World::counters() const {
   return counts;
 }
 
+Counts World::take_counters() {
+  if (core_->engine) return core_->engine->take_counters();
+  Counts counts = counters();
+  reset_counters();
+  return counts;
+}
+
 void World::reset_counters() {
   if (core_->engine) core_->engine->reset_counters();
   for (Lane& lane : core_->recorded_lanes) lane.counts = {};

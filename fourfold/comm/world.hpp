@@ -38,6 +38,8 @@ class World {
 
   Counts counters() const;
   void reset_counters();
+  /// Both at once: what ends in between, behind compute, is not lost.
+  Counts take_counters();
   /// The largest amount of temporary memory that operations held so far.
   Bytes scratch_peak() const;
 

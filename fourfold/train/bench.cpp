@@ -124,10 +124,9 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
     const Seconds begin = now();
     row.loss = trainer.step(number, read).loss;
     const Seconds time = now() - begin;
-    comm::Counts of_step = world.counters();
+    const comm::Counts of_step = world.take_counters();
     if (number > 1) exposed_share += exposed(of_step) / time;
     add(counts, of_step);
-    world.reset_counters();
     times.push_back(time.value());
   }
   trainer.settle();

@@ -149,8 +149,7 @@ class Run {
 
   /// What was communicated since the last time. The end of a step's operations may be in the next.
   comm::Counts take_counts() {
-    comm::Counts counts = world_->counters();
-    world_->reset_counters();
+    comm::Counts counts = world_->take_counters();
     add(metrics_.communication, counts);
     return counts;
   }

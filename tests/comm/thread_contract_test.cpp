@@ -71,6 +71,25 @@ TEST(ThreadContractGroups, LargeGrids) {
   });
 }
 
+TEST(ThreadCounters, AreTakenOnce) {
+  on_threads(2, [](comm::World& world) {
+    const comm::Communicator all = world.communicator(grid::Grid({.x = 2}).everyone(world.rank()));
+    world.take_counters();
+    std::vector<double> data(1000, 1);
+    std::int64_t calls = 0;
+    for (int round = 0; round < 20; ++round) {
+      std::vector<comm::Work> works;
+      for (int i = 0; i < 5; ++i) works.push_back(all.all_reduce(comm::view(data)));
+      for (comm::Work& work : works) {
+        for (const auto& [key, count] : world.take_counters()) calls += count.calls;
+        work.wait();
+      }
+    }
+    for (const auto& [key, count] : world.take_counters()) calls += count.calls;
+    expect_on_all_ranks(world, calls == 100, concat(calls, " calls"));
+  });
+}
+
 TEST(SelfContract, EveryOperation) {
   auto world = comm::self::open();
   check_operations(world, 1, kSizes);
