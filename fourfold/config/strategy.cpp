@@ -157,10 +157,6 @@ std::string place_of(const Draft& draft, const std::string& key) {
   return found == draft.places.end() ? draft.file : found->second;
 }
 
-}  // namespace
-
-namespace {
-
 bool has_fixed_activations(const Strategy& strategy) {
   return strategy.replicates || strategy.algorithm == Algorithm::kSumma || strategy.name == "3d";
 }

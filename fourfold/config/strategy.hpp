@@ -35,7 +35,7 @@ const std::vector<Strategy>& strategies();
 /// Throws InvariantError when there is none of that name.
 const Strategy& strategy_of(std::string_view name);
 
-/// Whether they are such as the strategy has.
+/// Whether the sizes are such as the strategy has.
 bool has_sizes(const Strategy& strategy, const grid::Sizes& sizes);
 /// Throws ConfigError unless they are: says what to change.
 void check_sizes(const Strategy& strategy, const grid::Sizes& sizes);
