@@ -2,14 +2,14 @@
 # The pictures of docs/results/overlap.md: one step of a small GPT on two hosts (scripts/testbed.sh, needs root), with
 # overlaps off and on, one above the other on one page, taken by headless Chromium.
 #
-#   bench/overlap_pictures.sh [FOLDER] [GRID...]     docs/images, and z data x, unless given
+#   bench/overlap_pictures.sh [FOLDER] [GRID...]     docs/images, and z data x readme, unless given
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 folder=${1:-docs/images}
 shift || true
-grids=${*:-z data x}
+grids=${*:-z data x readme}
 program=build/release/fourfold
 [ -x $program ] || { echo "build it first: cmake --build --preset release" >&2; exit 2; }
 work=$(mktemp -d)
@@ -53,6 +53,15 @@ pictures_of_z() {
     timeline z=2 300 "z=2: all" input_gradients weight_gradients weights keep_weights data halves
   } >"$work/sections"
   picture overlap-z 2500
+}
+
+# The picture of the README: the first and the last of z.
+pictures_of_readme() {
+  {
+    timeline z=2 300 "z=2: no overlap"
+    timeline z=2 300 "z=2: all" input_gradients weight_gradients weights keep_weights data halves
+  } >"$work/sections"
+  picture overlap 990
 }
 
 pictures_of_data() {
