@@ -125,7 +125,9 @@ int steps_of(const Collective& c, int p) {
 template <class T>
 class Lockstep {
  public:
-  Lockstep(const Collective& collective, int p) : c_(collective), p_(p) {
+  Lockstep(const Collective& collective, int p, schedule::Reach reach = schedule::Reach::kHost,
+           bool held = false)
+      : c_(collective), p_(p), reach_(reach) {
     for (int r = 0; r < p; ++r) {
       const bool part = c_.op == Op::kAllGather;
       const auto chunk = schedule::chunk_of(c_.count, p, r);
@@ -141,8 +143,8 @@ class Lockstep {
     for (int r = 0; r < p; ++r) {
       const auto at = static_cast<std::size_t>(r);
       Rank& rank = ranks_[at];
-      const comm::Port port(rank.transport, rank.group, schedule::Reach::kHost, 0, rank.sent,
-                            rank.held);
+      rank.held = held;
+      const comm::Port port(rank.transport, rank.group, reach, 0, rank.sent, rank.held);
       rank.operation = comm::make_operation(
           c_, comm::InOut{comm::view(in_[at]), comm::view(out_[at])}, port, rank.scratch);
     }
@@ -168,7 +170,8 @@ class Lockstep {
     for (std::int64_t i = 0; i < c_.count; ++i) expected.push_back(expected_at(i));
     for (int r = 0; r < p_; ++r) {
       const auto at = static_cast<std::size_t>(r);
-      ASSERT_EQ(ranks_[at].sent, schedule::traffic_of(c_, p_, r)) << c_ << ", " << r << "/" << p_;
+      ASSERT_EQ(ranks_[at].sent, schedule::traffic_of(c_, p_, r, reach_))
+          << c_ << ", " << r << "/" << p_;
       if (c_.op == Op::kReduce && r != c_.root) continue;
       const std::int64_t first =
           c_.op == Op::kReduceScatter ? schedule::chunk_of(c_.count, p_, r).begin : 0;
@@ -193,6 +196,7 @@ class Lockstep {
 
   Collective c_;
   int p_;
+  schedule::Reach reach_;
   Network network_;
   std::deque<Rank> ranks_;
   std::vector<std::vector<T>> in_;
@@ -252,6 +256,21 @@ TEST(Lockstep, AThousandRanks) {
     }
     check_operation<float>({.op = Op::kAllReduce, .count = 3000}, p);
     check_operation<BFloat16>({.op = Op::kAllReduce, .count = 3000}, p);
+  }
+}
+
+TEST(Lockstep, SeveralMessagesARound) {
+  const int p = 128;
+  for (const Op op : {Op::kAllReduce, Op::kAllGather, Op::kReduceScatter}) {
+    for (const bool held : {false, true}) {
+      const Collective c{.op = op, .count = schedule::circulant_limit(p).value() / 4 - 13};
+      ASSERT_EQ(schedule::algorithm_of(c, p), Algorithm::kCirculant);
+      Lockstep<float> lockstep(c, p, schedule::Reach::kNetwork, held);
+      EXPECT_GT(lockstep.run(), 0) << "it never ends";
+      lockstep.check();
+      EXPECT_GT(schedule::traffic_of(c, p, 0, schedule::Reach::kNetwork).messages,
+                schedule::traffic_of(c, p, 0, schedule::Reach::kHost).messages);
+    }
   }
 }
 
