@@ -26,6 +26,7 @@ struct Options {
   config::Source source;
   std::optional<int> ranks;
   int rank = 0;
+  std::optional<int> ranks_per_host;
   std::string json;
   bool schedule = false;
 };
@@ -54,6 +55,7 @@ std::map<std::string, Work> compute_by_name(const schedule::Schedule& schedule) 
 struct Result {
   grid::Grid grid;
   int rank = 0;
+  int ranks_per_host = 0;
   train::Recipe recipe;
   train::StepRecord record;
   std::map<std::string, Work> compute;
@@ -66,6 +68,7 @@ Json to_json(const Result& result) {
   Json json = {{"grid", grid::to_string(result.grid)},
                {"ranks", result.grid.ranks()},
                {"rank", result.rank},
+               {"ranks_per_host", result.ranks_per_host},
                {"tokens_per_step", result.tokens()},
                {"flops", result.flops.value()},
                {"model_flops", train::model_flops(result.recipe.model, result.tokens()).value()}};
@@ -101,8 +104,22 @@ Json steps_of(const schedule::Schedule& schedule) {
   return steps;
 }
 
+/// Messages between hosts are shorter than those inside of one, so their number depends on this.
+std::string hosts_of(const Result& result) {
+  const int ranks = result.grid.ranks();
+  if (ranks == 1) return "a rank alone sends nothing";
+  if (result.ranks_per_host >= ranks) {
+    return concat("messages are counted as if all ", ranks,
+                  " ranks were on one host; --ranks-per-host N says otherwise");
+  }
+  const int hosts = (ranks + result.ranks_per_host - 1) / result.ranks_per_host;
+  return concat("messages are counted for ", hosts, " hosts with ", result.ranks_per_host,
+                result.ranks_per_host == 1 ? " rank each" : " ranks each, in the order of ranks");
+}
+
 void print(const Result& result) {
   std::printf("%s, rank %d\n", grid::to_string(result.grid).c_str(), result.rank);
+  std::printf("%s\n", hosts_of(result).c_str());
   std::printf("one step of %lld tokens: %s on this rank, %s for the whole model\n\n",
               static_cast<long long>(result.tokens()), to_string(result.flops).c_str(),
               to_string(train::model_flops(result.recipe.model, result.tokens())).c_str());
@@ -143,8 +160,13 @@ int run(const Options& options) {
     throw ConfigError(concat("--rank ", options.rank, " is not one of the ", result.grid.ranks(),
                              " ranks 0 to ", result.grid.ranks() - 1));
   }
+  result.ranks_per_host = options.ranks_per_host.value_or(result.grid.ranks());
+  if (result.ranks_per_host < 1) {
+    throw ConfigError(
+        concat("--ranks-per-host ", result.ranks_per_host, " must be 1 or more ranks"));
+  }
   result.recipe = train::recipe_of(config);
-  result.record = train::dry_run(result.grid, result.rank, result.recipe);
+  result.record = train::dry_run(result.grid, result.rank, result.recipe, result.ranks_per_host);
   result.compute = compute_by_name(result.record.schedule);
   for (const auto& [name, work] : result.compute) result.flops += work.flops;
   if (!chosen.empty()) std::printf("%s\n", chosen.c_str());
@@ -167,6 +189,8 @@ void add_dryrun(CLI::App& app, Command& command) {
   add_config_options(*dryrun, options->source);
   dryrun->add_option("--ranks", options->ranks, "without --grid: choose a grid of so many ranks");
   dryrun->add_option("--rank", options->rank, "the rank to look at")->capture_default_str();
+  dryrun->add_option("--ranks-per-host", options->ranks_per_host,
+                     "for the number of messages: so many ranks share a host (unless given: all)");
   dryrun->add_flag("--schedule", options->schedule, "print every step of the schedule as well");
   dryrun->add_option("--json", options->json, "write the result to this file as well");
   dryrun->callback(

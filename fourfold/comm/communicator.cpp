@@ -180,7 +180,8 @@ Work::Part Communicator::start(const Collective& collective, Buffers&& list) con
   Work::Part part;
   if (core_->recorder != nullptr) {
     part.recorder = core_->recorder;
-    part.recorded = core_->recorder->issue(collective, group().axes, size(), rank(), lane_->id);
+    part.recorded =
+        core_->recorder->issue(collective, group().axes, size(), rank(), lane_->id, lane_->reach);
   }
   if (core_->engine && size() > 1) {
     part.issued = core_->engine->submit(*lane_, collective, std::move(list));
@@ -196,7 +197,7 @@ Work::Part Communicator::start(const Collective& collective, Buffers&& list) con
   Count& count = lane_->counts[static_cast<std::size_t>(collective.op)];
   ++count.calls;
   count.payload += collective.payload();
-  count.wire += traffic_of(collective, size(), rank());
+  count.wire += traffic_of(collective, size(), rank(), lane_->reach);
   return part;
 }
 

@@ -17,6 +17,7 @@ struct Core {
   schedule::Schedule* recorder = nullptr;  ///< where to write down what is issued, if anywhere
   std::unique_ptr<Engine> engine;          ///< null: nothing is executed, only counted and recorded
   std::deque<Lane> recorded_lanes;         ///< without an engine, counted as if executed
+  int ranks_per_host = 1;                  ///< likewise
 };
 
 }  // namespace fourfold::comm

@@ -5,11 +5,14 @@
 #include <cstring>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/circulant.hpp"
+#include "fourfold/comm/doubling.hpp"
 #include "fourfold/comm/exchange.hpp"
 #include "fourfold/comm/packed.hpp"
 #include "fourfold/comm/ring.hpp"
 #include "fourfold/comm/transfers.hpp"
 #include "fourfold/comm/tree.hpp"
+#include "fourfold/comm/widened.hpp"
 
 namespace fourfold::comm {
 
@@ -56,12 +59,22 @@ namespace {
 OperationPtr make_all_reduce(const schedule::Collective& c, const View& data, const Port& port,
                              ScratchPool& scratch, Algorithm algorithm) {
   if (algorithm == Algorithm::kDirect) return make_direct_all_reduce(c, data, port, scratch);
+  if (algorithm == Algorithm::kDoubling) return make_doubling_all_reduce(c, data, port, scratch);
   if (algorithm == Algorithm::kRing) return make_ring_all_reduce(c, data, port, scratch);
   std::vector<OperationPtr> parts;
-  const auto own = schedule::chunk_of(c.count, port.size(), port.index());
-  void* own_data = static_cast<std::byte*>(data.data) + own.begin * schedule::size_of(c.dtype);
-  parts.push_back(make_bf16_reduce_scatter(c, data.data, own_data, port, scratch));
-  parts.push_back(make_ring_all_gather(c, own_data, data.data, port));
+  const auto chunk = schedule::chunk_of(c.count, port.size(), port.index());
+  const View own{static_cast<std::byte*>(data.data) + chunk.begin * schedule::size_of(c.dtype),
+                 chunk.size(), c.dtype};
+  if (algorithm == Algorithm::kCirculant) {
+    schedule::Collective part = c;
+    part.op = Op::kReduceScatter;
+    parts.push_back(make_operation(part, InOut{data, own}, port, scratch));
+    part.op = Op::kAllGather;
+    parts.push_back(make_operation(part, InOut{own, data}, port, scratch));
+  } else {
+    parts.push_back(make_bf16_reduce_scatter(c, data.data, own.data, port, scratch));
+    parts.push_back(make_ring_all_gather(c, own.data, data.data, port));
+  }
   return std::make_unique<Sequence>(std::move(parts));
 }
 
@@ -72,12 +85,18 @@ OperationPtr make_operation(const schedule::Collective& c, const InOut& buffers,
   const Algorithm algorithm = schedule::algorithm_of(c, port.size());
   const void* in = buffers.in.data;
   void* out = buffers.out.data;
+  if (schedule::travels_in_f32(c, port.size())) return make_widened(c, buffers, port, scratch);
   switch (c.op) {
     case Op::kAllReduce:
       return make_all_reduce(c, buffers.out, port, scratch, algorithm);
     case Op::kAllGather:
-      return make_ring_all_gather(c, in, out, port);
+      return algorithm == Algorithm::kCirculant
+                 ? make_circulant_all_gather(c, in, out, port, scratch)
+                 : make_ring_all_gather(c, in, out, port);
     case Op::kReduceScatter:
+      if (algorithm == Algorithm::kCirculant) {
+        return make_circulant_reduce_scatter(c, in, out, port, scratch);
+      }
       return algorithm == Algorithm::kExchange
                  ? make_bf16_reduce_scatter(c, in, out, port, scratch)
                  : make_ring_reduce_scatter(c, in, out, port, scratch);

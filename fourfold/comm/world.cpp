@@ -18,11 +18,12 @@ World::World(std::unique_ptr<Transport> transport, const Options& options)
   add_everyone();
 }
 
-World::World(int rank, int size)
+World::World(int rank, int size, int ranks_per_host)
     : core_(std::make_shared<Core>()), unwinding_(std::uncaught_exceptions()) {
-  FOURFOLD_CHECK(rank >= 0 && rank < size);
+  FOURFOLD_CHECK(rank >= 0 && rank < size && ranks_per_host >= 0);
   core_->rank = rank;
   core_->size = size;
+  core_->ranks_per_host = ranks_per_host > 0 ? ranks_per_host : size;
   add_everyone();
 }
 
@@ -55,7 +56,8 @@ int World::size() const {
 }
 
 std::string World::host(int rank) const {
-  return core_->engine ? core_->engine->transport().host(rank) : "recorded";
+  return core_->engine ? core_->engine->transport().host(rank)
+                       : concat("host ", rank / core_->ranks_per_host);
 }
 
 Communicator World::communicator(const grid::Group& group) {
@@ -69,6 +71,10 @@ Communicator World::communicator(const grid::Group& group) {
   Lane& lane = core_->recorded_lanes.emplace_back();
   lane.group = group;
   lane.id = static_cast<int>(core_->recorded_lanes.size()) - 1;
+  const auto host_of = [&](int member) { return member / core_->ranks_per_host; };
+  const bool one_host = std::ranges::all_of(
+      group.members, [&](int member) { return host_of(member) == host_of(rank()); });
+  lane.reach = one_host ? schedule::Reach::kHost : schedule::Reach::kNetwork;
   return Communicator(core_, lane);
 }
 

@@ -17,8 +17,9 @@ namespace fourfold::comm {
 class World {
  public:
   World(std::unique_ptr<Transport> transport, const Options& options);
-  /// Executes nothing: `rank` of `size` ranks that do not exist.
-  World(int rank, int size);
+  /// Executes nothing: `rank` of `size` ranks that do not exist, so many on each of as many hosts
+  /// as they need, in order; 0: all on one.
+  World(int rank, int size, int ranks_per_host = 0);
   World(World&&) noexcept = default;
   World& operator=(World&&) = delete;
   /// Finishes what is under way and leaves the job: collective. While an exception unwinds the

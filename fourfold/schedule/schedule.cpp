@@ -7,13 +7,19 @@
 
 namespace fourfold::schedule {
 
+Queue queue_of(const Issue& issue) {
+  const Op op = issue.collective.op;
+  if (op != Op::kSend && op != Op::kRecv) return {issue.lane};
+  return {issue.lane, issue.collective.root, op == Op::kSend};
+}
+
 void Schedule::compute(std::string name, Flops flops, Bytes bytes) {
   steps_.emplace_back(Compute{std::move(name), flops, bytes});
 }
 
 std::int64_t Schedule::issue(const Collective& collective, const grid::Axes& axes, int group_size,
-                             int index, int lane) {
-  steps_.emplace_back(Issue{collective, axes, group_size, index, lane, operations_});
+                             int index, int lane, Reach reach) {
+  steps_.emplace_back(Issue{collective, axes, group_size, index, lane, operations_, reach});
   return operations_++;
 }
 
@@ -26,7 +32,7 @@ Traffic Schedule::traffic() const {
   Traffic sum;
   for (const Step& step : steps_) {
     if (const auto* issue = std::get_if<Issue>(&step)) {
-      sum += traffic_of(issue->collective, issue->group_size, issue->index);
+      sum += traffic_of(issue->collective, issue->group_size, issue->index, issue->reach);
     }
   }
   return sum;
@@ -39,7 +45,8 @@ struct Describe {
   }
   std::string operator()(const Issue& step) const {
     return concat("issue #", step.number, " on lane ", step.lane, ": ", step.collective, " over ",
-                  step.axes, " (", step.index, " of ", step.group_size, ")");
+                  step.axes, " (", step.index, " of ", step.group_size,
+                  step.reach == Reach::kNetwork ? ", across hosts)" : ")");
   }
   std::string operator()(const Wait& step) const { return concat("wait for #", step.number); }
 };

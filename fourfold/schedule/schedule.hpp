@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -25,17 +26,31 @@ struct Compute {
   bool operator==(const Compute&) const = default;
 };
 
-/// An operation handed to its lane; it runs when all before it in the lane have.
+/// An operation handed to its queue (`queue_of`); it runs when all before it there have.
 struct Issue {
   Collective collective;
   grid::Axes axes;
   int group_size = 1;
   int index = 0;            ///< this rank's in the group
-  int lane = 0;             ///< operations of one lane run in order
+  int lane = 0;             ///< the communicator: the same number on all ranks of the group
   std::int64_t number = 0;  ///< of the operation, counted over the whole schedule
+  Reach reach = Reach::kHost;
 
   bool operator==(const Issue&) const = default;
 };
+
+/// Operations of one queue run one after the other, in the order issued; queues run side by side.
+/// All collectives of a lane form one queue. Its sends to each peer form one, and its receives from
+/// each peer another: a send never waits for a receive, nor for a collective, that was issued
+/// before it. A send and its receive meet by their places in their two queues.
+struct Queue {
+  int lane = 0;
+  int peer = -1;  ///< of sends and receives: an index in the group; -1: the collectives
+  bool sends = false;
+
+  auto operator<=>(const Queue&) const = default;
+};
+Queue queue_of(const Issue& issue);
 
 /// The compute stream stands still until operation `number` is done.
 struct Wait {
@@ -52,7 +67,7 @@ class Schedule {
   void compute(std::string name, Flops flops, Bytes bytes);
   /// Returns the operation's number, for `wait`.
   std::int64_t issue(const Collective& collective, const grid::Axes& axes, int group_size,
-                     int index, int lane);
+                     int index, int lane, Reach reach = Reach::kHost);
   void wait(std::int64_t number);
 
   const std::vector<Step>& steps() const { return steps_; }

@@ -12,8 +12,9 @@ namespace fourfold::schedule {
 using namespace literals;
 
 std::string_view to_string(Algorithm algorithm) {
-  constexpr std::array<std::string_view, 8> kNames = {"none", "ring",  "exchange", "direct",
-                                                      "tree", "chain", "pair",     "rounds"};
+  constexpr std::array<std::string_view, 10> kNames = {"none",     "ring",     "exchange", "direct",
+                                                       "tree",     "chain",    "pair",     "rounds",
+                                                       "doubling", "circulant"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
@@ -26,7 +27,18 @@ Segments segments_of(Priority priority, Reach reach) {
 namespace {
 
 bool sums_bf16(const Collective& c) {
-  return c.dtype == DType::kBF16 && c.reduce == ReduceOp::kSum;
+  const bool reduces = c.op == Op::kAllReduce || c.op == Op::kReduceScatter || c.op == Op::kReduce;
+  return reduces && c.dtype == DType::kBF16 && c.reduce == ReduceOp::kSum;
+}
+
+/// The bytes of the tensor as its unfinished sums would travel.
+Bytes summed_payload(const Collective& c) {
+  return (sums_bf16(c) ? in_f32(c) : c).payload();
+}
+
+/// Whether there is so little of it that the number of steps counts, and not the bytes.
+bool is_little(const Collective& c, int p) {
+  return p >= kManyRanks && summed_payload(c) <= circulant_limit(p);
 }
 
 /// Adds up the blocks that a rank sends, each cut into segments; nothing is sent for an empty one.
@@ -57,23 +69,65 @@ class Sum {
   Traffic traffic_;
 };
 
+Algorithm all_reduce_algorithm(const Collective& c, int p) {
+  if (p < kManyRanks && c.payload().value() <= kDirectLimit.value() / (p - 1)) {
+    return Algorithm::kDirect;
+  }
+  if (p >= kManyRanks && summed_payload(c) <= kDoublingLimit) return Algorithm::kDoubling;
+  if (is_little(c, p)) return Algorithm::kCirculant;
+  return sums_bf16(c) ? Algorithm::kExchange : Algorithm::kRing;
+}
+
 }  // namespace
+
+int rounds_of(int p) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(p - 1)));
+}
+
+Bytes circulant_limit(int p) {
+  // Against a ring it has p - 1 - rounds steps less, and up to kRanksPerLink times the time for its
+  // bytes, when the ranks of a host all send to other hosts at once.
+  const std::int64_t saved = p - 1 - rounds_of(p);
+  return Bytes(saved * kLatencyBytes.value() / (kRanksPerLink - 1));
+}
+
+Bytes tree_limit(int p) {
+  // The root of a tree sends everything `rounds` times, that of a chain once; but in a chain the
+  // first segment takes p - 1 steps to its end.
+  const Bytes hop = kLatencyBytes + segments_of(Priority::kUrgent, Reach::kNetwork).bytes;
+  const std::int64_t more = std::max(rounds_of(p) - 1, 1);
+  return std::max(kTreeLimit, Bytes((p - 1) * hop.value() / more));
+}
+
+Collective in_f32(const Collective& c) {
+  Collective wide = c;
+  wide.dtype = DType::kF32;
+  return wide;
+}
+
+bool travels_in_f32(const Collective& c, int p) {
+  if (!sums_bf16(c)) return false;
+  const Algorithm algorithm = algorithm_of(c, p);
+  // An all_reduce by the circulant algorithm is a reduce_scatter, which does, and an all_gather.
+  return algorithm == Algorithm::kDoubling || algorithm == Algorithm::kTree ||
+         (algorithm == Algorithm::kCirculant && c.op == Op::kReduceScatter);
+}
 
 Algorithm algorithm_of(const Collective& c, int p) {
   if (p == 1) return Algorithm::kNone;
   switch (c.op) {
     case Op::kAllReduce:
-      if (c.payload().value() <= kDirectLimit.value() / (p - 1)) return Algorithm::kDirect;
-      return sums_bf16(c) ? Algorithm::kExchange : Algorithm::kRing;
+      return all_reduce_algorithm(c, p);
     case Op::kReduceScatter:
+      if (is_little(c, p)) return Algorithm::kCirculant;
       return sums_bf16(c) ? Algorithm::kExchange : Algorithm::kRing;
     case Op::kAllGather:
-      return Algorithm::kRing;
+      return is_little(c, p) ? Algorithm::kCirculant : Algorithm::kRing;
     case Op::kReduce:
-      if (sums_bf16(c)) return Algorithm::kExchange;
+      if (sums_bf16(c)) return is_little(c, p) ? Algorithm::kTree : Algorithm::kExchange;
       [[fallthrough]];
     case Op::kBroadcast:
-      return c.payload() <= kTreeLimit ? Algorithm::kTree : Algorithm::kChain;
+      return c.payload() <= tree_limit(p) ? Algorithm::kTree : Algorithm::kChain;
     case Op::kSend:
     case Op::kRecv:
       return Algorithm::kPair;
@@ -107,20 +161,85 @@ TreePlace tree_place(Algorithm algorithm, int p, int root, int index) {
   return place;
 }
 
+std::vector<CirculantRound> circulant_rounds(int p) {
+  std::vector<CirculantRound> rounds;
+  for (int open = p; open > 1;) {
+    const int kept = (open + 1) / 2;
+    rounds.push_back({kept, open - kept});
+    open = kept;
+  }
+  return rounds;
+}
+
+std::int64_t elements_of(std::int64_t count, int parts, int first, int blocks) {
+  const int begin = first % parts;
+  const int end = begin + blocks;
+  const auto until = [&](int block) {
+    return block < parts ? chunk_of(count, parts, block).begin
+                         : count + chunk_of(count, parts, block - parts).begin;
+  };
+  return until(end) - until(begin);
+}
+
+DoublingPlace doubling_place(int p, int index) {
+  DoublingPlace place;
+  place.core = static_cast<int>(std::bit_floor(static_cast<unsigned>(p)));
+  if (index >= place.core) place.partner = index - place.core;
+  if (index + place.core < p) place.partner = index + place.core;
+  return place;
+}
+
+namespace {
+
+Traffic all_reduce_traffic(const Collective& c, Algorithm algorithm, int p, int index,
+                           Reach reach) {
+  Sum sum(c, p, reach);
+  switch (algorithm) {
+    case Algorithm::kDirect:
+      return sum.block(c.count, p - 1).traffic();
+    case Algorithm::kDoubling: {
+      const DoublingPlace place = doubling_place(p, index);
+      const int partners = place.in_core(index) ? rounds_of(place.core) : 0;
+      return sum.block(c.count, partners + (place.partner >= 0 ? 1 : 0)).traffic();
+    }
+    case Algorithm::kCirculant: {
+      Collective part = c;
+      part.op = Op::kReduceScatter;
+      Traffic both = traffic_of(part, p, index, reach);
+      part.op = Op::kAllGather;
+      return both += traffic_of(part, p, index, reach);
+    }
+    default:
+      // Reducing leaves out the chunk that stays; gathering leaves out the one that comes last. An
+      // exchange sends the same chunks as a ring, each to its owner.
+      return sum.chunks_but(index).chunks_but((index + 1) % p).traffic();
+  }
+}
+
+Traffic circulant_traffic(const Collective& c, int p, int index, Reach reach) {
+  Sum sum(c, p, reach);
+  for (const CirculantRound& round : circulant_rounds(p)) {
+    const int first = c.op == Op::kAllGather ? index : index + round.distance;
+    sum.block(elements_of(c.count, p, first, round.blocks));
+  }
+  return sum.traffic();
+}
+
+}  // namespace
+
 Traffic traffic_of(const Collective& c, int p, int index, Reach reach) {
   FOURFOLD_CHECK(index >= 0 && index < p);
   const Algorithm algorithm = algorithm_of(c, p);
   if (algorithm == Algorithm::kNone) return {};
+  if (travels_in_f32(c, p)) return traffic_of(in_f32(c), p, index, reach);
   Sum sum(c, p, reach);
   switch (c.op) {
     case Op::kAllReduce:
-      if (algorithm == Algorithm::kDirect) return sum.block(c.count, p - 1).traffic();
-      // Reducing leaves out the chunk that stays; gathering leaves out the one that comes last. An
-      // exchange sends the same chunks as a ring, each to its owner.
-      return sum.chunks_but(index).chunks_but((index + 1) % p).traffic();
+      return all_reduce_traffic(c, algorithm, p, index, reach);
     case Op::kAllGather:
     case Op::kReduceScatter:
-      return sum.chunks_but(index).traffic();
+      if (algorithm == Algorithm::kCirculant) return circulant_traffic(c, p, index, reach);
+      return sum.chunks_but(c.op == Op::kAllGather ? (index + 1) % p : index).traffic();
     case Op::kReduce:
       if (algorithm == Algorithm::kExchange) sum.chunks_but(index);
       if (index == c.root) return sum.traffic();
@@ -135,7 +254,7 @@ Traffic traffic_of(const Collective& c, int p, int index, Reach reach) {
     case Op::kRecv:
       return {};
     case Op::kBarrier:
-      return {Bytes(0), std::bit_width(static_cast<unsigned>(p - 1))};
+      return {Bytes(0), rounds_of(p)};
   }
   throw InvariantError("no such operation");
 }

@@ -25,8 +25,8 @@ StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe&
   return record;
 }
 
-StepRecord dry_run(const grid::Grid& grid, int rank, const Recipe& recipe) {
-  comm::World world = comm::recording::open(rank, grid.ranks());
+StepRecord dry_run(const grid::Grid& grid, int rank, const Recipe& recipe, int ranks_per_host) {
+  comm::World world = comm::recording::open(rank, grid.ranks(), ranks_per_host);
   return record_step(world, grid, recipe, {});
 }
 

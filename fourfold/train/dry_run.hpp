@@ -21,7 +21,8 @@ struct StepRecord {
 StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe& recipe,
                        const ReadSample& read);
 
-/// The same for one rank of a grid of any size, on meta tensors.
-StepRecord dry_run(const grid::Grid& grid, int rank, const Recipe& recipe);
+/// The same for one rank of a grid of any size, on meta tensors. Ranks lie on hosts in order,
+/// `ranks_per_host` on each; 0: all on one.
+StepRecord dry_run(const grid::Grid& grid, int rank, const Recipe& recipe, int ranks_per_host = 0);
 
 }  // namespace fourfold::train

@@ -24,8 +24,9 @@ void check_operations(comm::World& world, int group_size, const ContractSizes& s
 /// the same group, waited for out of order.
 void check_many_groups(comm::World& world, const grid::Grid& grid, int rounds = 6);
 
-/// Sums that round: every rank has the same bits, those that the documented order gives.
-void check_order_of_sums(comm::World& world);
+/// Sums that round, of up to so many elements a rank: every rank has the same bits, those that the
+/// documented order gives.
+void check_order_of_sums(comm::World& world, std::int64_t most);
 
 /// Lists of tensors as one operation.
 void check_lists(comm::World& world);

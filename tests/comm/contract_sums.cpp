@@ -1,6 +1,7 @@
 // The contract: order of sums, lists and pairs.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <type_traits>
 
 #include "tests/comm/contract.hpp"
 #include "tests/comm/contract_values.hpp"
@@ -15,6 +16,7 @@ using comm::DType;
 using comm::Priority;
 using comm::ReduceOp;
 using comm::view;
+using schedule::Algorithm;
 using schedule::Op;
 
 /// Numbers whose sums round.
@@ -22,78 +24,115 @@ double rough(int rank, std::int64_t i) {
   return std::sin(static_cast<double>(i) * 0.7 + rank * 1.3) * std::pow(10.0, rank % 4);
 }
 
-/// The sum of element i of n over p ranks as docs/communication.md orders it.
+/// What member `rank` contributes to element i, as sums of T have it.
 template <class T>
-T documented_sum(std::int64_t i, std::int64_t n, int p) {
-  const schedule::Collective c{
-      Op::kAllReduce, comm::kDTypeOf<T>, ReduceOp::kSum, Priority::kUrgent, n, 0};
-  const auto algorithm = schedule::algorithm_of(c, p);
-  if (algorithm == schedule::Algorithm::kDirect || p == 1) {
-    T sum = static_cast<T>(rough(0, i));
-    for (int rank = 1; rank < p; ++rank) sum += static_cast<T>(rough(rank, i));
-    return sum;
+auto part_of(int rank, std::int64_t i) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return comm::to_float(comm::to_bfloat16(static_cast<float>(rough(rank, i))));
+  } else {
+    return static_cast<T>(rough(rank, i));
+  }
+}
+
+/// The parts of element i of a sum over p ranks, added as docs/communication.md orders it.
+template <class T>
+auto ordered_sum(Algorithm algorithm, std::int64_t i, std::int64_t n, int p) {
+  std::vector<decltype(part_of<T>(0, i))> parts;
+  for (int rank = 0; rank < p; ++rank) parts.push_back(part_of<T>(rank, i));
+  const auto at = [&](int rank) -> auto& {
+    return parts[static_cast<std::size_t>(rank % p)];
+  };
+  if (algorithm == Algorithm::kDirect || algorithm == Algorithm::kNone) {
+    for (int rank = 1; rank < p; ++rank) at(0) += at(rank);
+    return at(0);
+  }
+  if (algorithm == Algorithm::kDoubling) {
+    const int core = schedule::doubling_place(p, 0).core;
+    for (int rank = 0; rank + core < p; ++rank) at(rank) += at(rank + core);
+    for (int bit = 1; bit < core; bit *= 2) {
+      for (int rank = 0; rank < core; rank += 2 * bit) at(rank) += at(rank + bit);
+    }
+    return at(0);
   }
   int owner = 0;
   while (schedule::chunk_of(n, p, owner).end <= i) ++owner;
-  T sum = static_cast<T>(rough((owner + 1) % p, i));
-  for (int k = 2; k <= p; ++k) sum += static_cast<T>(rough((owner + k) % p, i));
+  if (algorithm == Algorithm::kCirculant) {
+    // The member `back` before the owner adds what comes from `distance` before itself.
+    for (const auto& round : schedule::circulant_rounds(p)) {
+      for (int back = 0; back < round.blocks; ++back) {
+        at(p + owner - back) += at(2 * p + owner - back - round.distance);
+      }
+    }
+    return at(owner);
+  }
+  const bool ring = algorithm == Algorithm::kRing;
+  auto sum = ring ? at(owner + 1) : at(owner);
+  for (int k = ring ? 2 : 1; k < (ring ? p + 1 : p); ++k) sum += at(owner + (ring ? k : p - k));
   return sum;
 }
 
-/// The same for bf16: in float, rounded once; own part first, then the members before.
-BFloat16 documented_bf16_sum(std::int64_t i, std::int64_t n, int p) {
-  const auto part = [&](int rank) {
-    return comm::to_float(comm::to_bfloat16(static_cast<float>(rough(rank, i))));
-  };
-  const schedule::Collective c{
-      Op::kAllReduce, DType::kBF16, ReduceOp::kSum, Priority::kUrgent, n, 0};
-  float sum = 0;
-  if (schedule::algorithm_of(c, p) == schedule::Algorithm::kDirect || p == 1) {
-    sum = part(0);
-    for (int rank = 1; rank < p; ++rank) sum += part(rank);
+/// The same, rounded once if it is of bf16.
+template <class T>
+T documented_sum(Op op, std::int64_t i, std::int64_t n, int p) {
+  const schedule::Collective c{op, comm::kDTypeOf<T>, ReduceOp::kSum, Priority::kUrgent, n, 0};
+  const auto sum = ordered_sum<T>(schedule::algorithm_of(c, p), i, n, p);
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return comm::to_bfloat16(sum);
   } else {
-    int owner = 0;
-    while (schedule::chunk_of(n, p, owner).end <= i) ++owner;
-    sum = part(owner);
-    for (int k = 1; k < p; ++k) sum += part((owner - k + p) % p);
+    return sum;
   }
-  return comm::to_bfloat16(sum);
+}
+
+/// `n` elements a rank holds of the scattered sum.
+template <class T>
+void check_sums(const Communicator& comm, std::int64_t n, Findings& findings) {
+  const int p = comm.size();
+  const auto rough_part = [&](std::int64_t count) {
+    std::vector<T> values;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if constexpr (std::is_same_v<T, BFloat16>) {
+        values.push_back(comm::to_bfloat16(part_of<T>(comm.rank(), i)));
+      } else {
+        values.push_back(part_of<T>(comm.rank(), i));
+      }
+    }
+    return values;
+  };
+  std::vector<T> all = rough_part(n);
+  comm.all_reduce(view(all)).wait();
+  const std::vector<T> in = rough_part(n * p);
+  std::vector<T> own(static_cast<std::size_t>(n));
+  comm.reduce_scatter(view(in), view(own)).wait();
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::string where = concat(comm::kDTypeOf<T>, " at ", i, " of ", n);
+    findings.expect(all[at] == documented_sum<T>(Op::kAllReduce, i, n, p), "all_reduce " + where);
+    const std::int64_t j = i + comm.rank() * n;
+    findings.expect(own[at] == documented_sum<T>(Op::kReduceScatter, j, n * p, p),
+                    "reduce_scatter " + where);
+  }
 }
 
 }  // namespace
 
-void check_order_of_sums(comm::World& world) {
+void check_order_of_sums(comm::World& world, std::int64_t most) {
   const Communicator comm = world.communicator(everyone(world));
-  const int p = comm.size();
   Findings findings;
-  for (const std::int64_t n : {std::int64_t{5}, std::int64_t{3001}, std::int64_t{200003}}) {
-    std::vector<float> f32(static_cast<std::size_t>(n));
-    std::vector<double> f64(static_cast<std::size_t>(n));
-    std::vector<BFloat16> bf16(static_cast<std::size_t>(n));
-    for (std::int64_t i = 0; i < n; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      f64[at] = rough(comm.rank(), i);
-      f32[at] = static_cast<float>(f64[at]);
-      bf16[at] = comm::to_bfloat16(f32[at]);
-    }
-    comm.all_reduce(view(f32)).wait();
-    comm.all_reduce(view(f64)).wait();
-    comm.all_reduce(view(bf16)).wait();
-    for (std::int64_t i = 0; i < n; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      findings.expect(f32[at] == documented_sum<float>(i, n, p), concat("f32 sum at ", i, "/", n));
-      findings.expect(f64[at] == documented_sum<double>(i, n, p), concat("f64 sum at ", i, "/", n));
-      findings.expect(bf16[at] == documented_bf16_sum(i, n, p), concat("bf16 sum at ", i, "/", n));
-    }
+  for (const std::int64_t n : {5, 301, 3001, 20011}) {
+    if (n > most) continue;
+    check_sums<float>(comm, n, findings);
+    check_sums<double>(comm, n, findings);
+    check_sums<BFloat16>(comm, n, findings);
   }
   findings.judge(world);
 }
 
-void check_lists(comm::World& world) {
-  const Communicator comm = world.communicator(everyone(world));
+namespace {
+
+void check_list(comm::World& world, const Communicator& comm,
+                const std::vector<std::int64_t>& sizes) {
   const int p = comm.size();
   const int r = comm.rank();
-  const std::vector<std::int64_t> sizes = {3, 0, 700, 1, 40000};
   const auto own = [&](std::int64_t i) { return value_at(r, i); };
   Findings findings;
   std::vector<std::vector<float>> reduced, in, gathered, wide, scattered, sent, summed;
@@ -142,6 +181,15 @@ void check_lists(comm::World& world) {
                            [&](std::int64_t i) { return reduced_at(p, i, ReduceOp::kMax); });
   }
   findings.judge(world);
+}
+
+}  // namespace
+
+void check_lists(comm::World& world) {
+  const Communicator comm = world.communicator(everyone(world));
+  check_list(world, comm, {3, 0, 700, 1, 40000});
+  check_list(world, comm, {3, 0, 17, 1});
+  check_list(world, comm, {0, 0});
 }
 
 void check_pairs(comm::World& world) {

@@ -25,7 +25,7 @@ TEST(MpiContract, EveryGrid) {
 }
 
 TEST(MpiContract, OrderOfSums) {
-  on_mpi(check_order_of_sums);
+  on_mpi([](comm::World& world) { check_order_of_sums(world, 20011); });
 }
 TEST(MpiContract, Lists) {
   on_mpi(check_lists);

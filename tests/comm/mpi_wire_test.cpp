@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Operations, MpiWire,
                          testing::Combine(testing::Values("all_reduce", "all_gather",
                                                           "reduce_scatter", "broadcast", "reduce",
                                                           "send", "barrier"),
-                                          testing::Values(2, 5)));
+                                          testing::Values(2, 5, 9)));
 
 TEST_P(MpiWire, LibraryCountsWhatWeCount) {
   const auto& [op, ranks] = GetParam();

@@ -36,17 +36,18 @@ schedule::Schedule program(comm::World& world, bool real) {
   reduce.wait();
   data.all_reduce({piece(30000, 10), piece(40000, 20000)}).wait();
   gather.wait();
-  data.broadcast(piece(0, 7), 1).wait();
+  data.broadcast(piece(0, 50000), 1).wait();
   world.record(nullptr);
   return schedule;
 }
 
-TEST(Recording, EqualsARealRunOnEveryRank) {
+/// A real run on hosts with so many ranks each, 0 for one host, against a dry one.
+void compare_with_a_real_run(int ranks_per_host) {
   std::mutex mutex;
-  on_threads(kGrid.ranks(), [&](comm::World& world) {
+  const auto compare = [&](comm::World& world) {
     const schedule::Schedule real = program(world, true);
     const auto real_counts = world.counters();
-    auto dry_world = comm::recording::open(world.rank(), world.size());
+    auto dry_world = comm::recording::open(world.rank(), world.size(), ranks_per_host);
     const schedule::Schedule dry = program(dry_world, false);
     const auto dry_counts = dry_world.counters();
     const std::lock_guard lock(mutex);
@@ -54,13 +55,43 @@ TEST(Recording, EqualsARealRunOnEveryRank) {
     EXPECT_EQ(dry.operations(), 5);
     EXPECT_EQ(dry.steps().size(), 11U);
     ASSERT_EQ(real_counts.size(), dry_counts.size());
+    schedule::Traffic sum;
     for (const auto& [key, count] : real_counts) {
       ASSERT_TRUE(dry_counts.contains(key));
       EXPECT_EQ(count.calls, dry_counts.at(key).calls);
       EXPECT_EQ(count.payload, dry_counts.at(key).payload);
       EXPECT_EQ(count.wire, dry_counts.at(key).wire);
+      sum += count.wire;
     }
-  });
+    EXPECT_EQ(dry.traffic(), sum);
+    for (int rank = 0; ranks_per_host > 0 && rank < world.size(); ++rank) {
+      EXPECT_EQ(dry_world.host(rank), world.host(rank));
+    }
+  };
+  on_threads(kGrid.ranks(), compare, {.threads_per_host = ranks_per_host});
+}
+
+TEST(Recording, EqualsARealRunOnEveryRank) {
+  compare_with_a_real_run(0);
+}
+
+TEST(Recording, EqualsARealRunOnSeveralHosts) {
+  for (const int ranks_per_host : {1, 2, 5, 6}) compare_with_a_real_run(ranks_per_host);
+}
+
+TEST(Recording, KnowsWhichGroupsSpanHosts) {
+  const grid::Grid grid({.x = 4, .data = 2});
+  const auto messages = [&](Axis axis, int ranks_per_host) {
+    auto world = comm::recording::open(5, grid.ranks(), ranks_per_host);
+    const auto comm = world.communicator(grid.group(axis, world.rank()));
+    comm.broadcast({nullptr, 600 << 10, comm::DType::kF32}, comm.rank()).wait();
+    return world.counters().begin()->second.wire.messages;
+  };
+  EXPECT_EQ(messages(Axis::kX, 0), 1);
+  EXPECT_EQ(messages(Axis::kX, 4), 1);  // ranks 4 to 7 are a host
+  EXPECT_EQ(messages(Axis::kX, 2), 40);
+  EXPECT_EQ(messages(Axis::kData, 8), 1);
+  EXPECT_EQ(messages(Axis::kData, 4), 40);
 }
 
 TEST(Recording, WaitsGoWhereTheirOperationWent) {

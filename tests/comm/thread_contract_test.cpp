@@ -16,6 +16,7 @@ constexpr bool kSlow = true;
 #else
 constexpr bool kSlow = false;
 #endif
+constexpr std::int64_t kAllSums = kSlow ? 3001 : 20011;
 const ContractSizes kSizes{.around_segment = !kSlow, .large_bytes = kSlow ? 1 << 20 : 10 << 20};
 
 class ThreadContract : public testing::TestWithParam<int> {};
@@ -25,13 +26,33 @@ TEST_P(ThreadContract, EveryOperation) {
   on_threads(GetParam(), [](comm::World& world) { check_operations(world, world.size(), kSizes); });
 }
 TEST_P(ThreadContract, OrderOfSums) {
-  on_threads(GetParam(), check_order_of_sums);
+  on_threads(GetParam(), [](comm::World& world) { check_order_of_sums(world, kAllSums); });
 }
 TEST_P(ThreadContract, Lists) {
   on_threads(GetParam(), check_lists);
 }
 TEST_P(ThreadContract, Pairs) {
   on_threads(GetParam(), check_pairs);
+}
+
+// Groups with rounds of logarithmic number: powers of two and others.
+class ThreadContractOfMany : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, ThreadContractOfMany, testing::Values(9, 13, 16, 27, 64));
+
+TEST_P(ThreadContractOfMany, EveryOperationOnLittleData) {
+  if (kSlow && GetParam() > 13) GTEST_SKIP() << "too slow here";
+  on_threads(GetParam(), [](comm::World& world) {
+    check_operations(world, world.size(),
+                     {.counts = {0, 1, 3, 101}, .around_segment = false, .large_bytes = 0});
+  });
+}
+TEST_P(ThreadContractOfMany, OrderOfSums) {
+  if (kSlow && GetParam() > 13) GTEST_SKIP() << "too slow here";
+  const std::int64_t most = GetParam() > 13 || kSlow ? 301 : kAllSums;
+  on_threads(GetParam(), [&](comm::World& world) { check_order_of_sums(world, most); });
+}
+TEST(ThreadContractLists, OfManyRanks) {
+  for (const int ranks : {9, 16}) on_threads(ranks, check_lists);
 }
 
 // Between hosts operations are cut into shorter messages, with more of them on their way.
@@ -42,7 +63,8 @@ TEST(ThreadContractHosts, EveryOperation) {
   }
 }
 TEST(ThreadContractHosts, OrderOfSums) {
-  on_threads(5, check_order_of_sums, {.threads_per_host = 2});
+  on_threads(5, [](comm::World& world) { check_order_of_sums(world, kAllSums); },
+             {.threads_per_host = 2});
 }
 
 TEST(ThreadContractGroups, UnevenGroupsAtOnce) {
@@ -93,7 +115,7 @@ TEST(ThreadCounters, AreTakenOnce) {
 TEST(SelfContract, EveryOperation) {
   auto world = comm::self::open();
   check_operations(world, 1, kSizes);
-  check_order_of_sums(world);
+  check_order_of_sums(world, kAllSums);
   check_lists(world);
   check_pairs(world);
   check_many_groups(world, grid::Grid());

@@ -3,8 +3,8 @@
 
 namespace fourfold::comm::recording {
 
-World open(int rank, int size) {
-  return {rank, size};
+World open(int rank, int size, int ranks_per_host) {
+  return {rank, size, ranks_per_host};
 }
 
 }  // namespace fourfold::comm::recording

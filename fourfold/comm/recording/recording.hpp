@@ -7,7 +7,8 @@
 namespace fourfold::comm::recording {
 
 /// Operations are done at once and touch no memory (views may have null data). Counters and the
-/// recorded schedule are those of a real run of `rank`, times aside.
-World open(int rank, int size);
+/// recorded schedule are those of a real run of `rank`, times aside, on hosts with
+/// `ranks_per_host` ranks each (0: all on one): only the number of messages depends on these.
+World open(int rank, int size, int ranks_per_host = 0);
 
 }  // namespace fourfold::comm::recording

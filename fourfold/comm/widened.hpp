@@ -1,0 +1,13 @@
+// Sums of bf16 whose unfinished sums travel from rank to rank: in f32, rounded once at the end.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/comm/operation.hpp"
+
+namespace fourfold::comm {
+
+/// The same operation on a copy in f32 (`schedule::travels_in_f32`).
+OperationPtr make_widened(const schedule::Collective& collective, const InOut& buffers,
+                          const Port& port, ScratchPool& scratch);
+
+}  // namespace fourfold::comm

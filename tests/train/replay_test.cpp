@@ -1,0 +1,74 @@
+// The recorded schedules of all ranks of a step run against each other to the end, under the rules
+// of `schedule::queue_of`, and not under stricter ones.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/schedule/replay.hpp"
+
+#include <gtest/gtest.h>
+
+#include "fourfold/train/dry_run.hpp"
+
+#include "tests/support/ranks.hpp"
+#include "tests/train/small_training.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using schedule::Issue;
+using train::Recipe;
+
+Recipe pipeline_recipe(int chunks) {
+  Recipe recipe = small_recipe(true, 1);
+  recipe.micro_batch = 4;
+  recipe.model.layers = 8;
+  recipe.batch = 8 * recipe.micro_batch;
+  recipe.chunks = chunks;
+  return recipe;
+}
+
+std::vector<schedule::Schedule> dry_schedules(const grid::Grid& grid, const Recipe& recipe) {
+  std::vector<schedule::Schedule> all;
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    all.push_back(train::dry_run(grid, rank, recipe).schedule);
+  }
+  return all;
+}
+
+TEST(Replay, APipelineEnds) {
+  for (const grid::Sizes& sizes :
+       {grid::Sizes{.pipe = 2}, grid::Sizes{.pipe = 4}, grid::Sizes{.x = 2, .pipe = 2},
+        grid::Sizes{.z = 2, .data = 2, .pipe = 2}}) {
+    for (const int chunks : {1, 2}) {
+      const grid::Grid grid(sizes);
+      EXPECT_EQ(replay(grid, dry_schedules(grid, pipeline_recipe(chunks))), "")
+          << grid << ", " << chunks << " chunks";
+    }
+  }
+}
+
+TEST(Replay, TheScheduleOfARealRunEnds) {
+  const grid::Grid grid({.y = 2, .pipe = 4});
+  std::vector<schedule::Schedule> all(static_cast<std::size_t>(grid.ranks()));
+  on_threads(grid.ranks(), [&](comm::World& world) {
+    all[static_cast<std::size_t>(world.rank())] =
+        train::record_step(world, grid, pipeline_recipe(1), read_sample).schedule;
+  });
+  EXPECT_EQ(replay(grid, all), "");
+}
+
+TEST(Replay, APipelineWithOneQueueALaneWouldHang) {
+  const grid::Grid grid({.pipe = 4});
+  const auto one_queue = [](const Issue& issue) { return schedule::Queue{issue.lane}; };
+  const std::string stuck = replay(grid, dry_schedules(grid, pipeline_recipe(1)), one_queue);
+  EXPECT_NE(stuck, "");
+}
+
+TEST(Replay, OtherStepsEnd) {
+  Recipe recipe = pipeline_recipe(1);
+  for (const grid::Sizes& sizes : {grid::Sizes{.x = 2, .y = 2}, grid::Sizes{.y = 2, .data = 2}}) {
+    const grid::Grid grid(sizes);
+    EXPECT_EQ(replay(grid, dry_schedules(grid, recipe)), "") << grid;
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::test
