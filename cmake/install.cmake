@@ -1,5 +1,5 @@
 # What `cmake --install` puts where, besides the libraries (fourfold_library): headers, the program, the
-# module that it loads, and the package for find_package(Fourfold).
+# module that it loads, documentation and examples, and the package for find_package(Fourfold).
 include(CMakePackageConfigHelpers)
 
 set(PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Fourfold)
@@ -14,6 +14,12 @@ if(TARGET fourfold)
   install(TARGETS fourfold RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/fourfold)
 endif()
+
+set(FOURFOLD_INSTALLED_DOCS ${CMAKE_INSTALL_DATADIR}/doc/fourfold)
+install(DIRECTORY docs/ DESTINATION ${FOURFOLD_INSTALLED_DOCS})
+install(FILES LICENSE DESTINATION ${FOURFOLD_INSTALLED_DOCS})
+# A project of their own, to be built from there.
+install(DIRECTORY examples DESTINATION ${FOURFOLD_INSTALLED_DOCS})
 
 install(EXPORT FourfoldTargets NAMESPACE fourfold:: DESTINATION ${PACKAGE_DIR})
 configure_package_config_file(cmake/FourfoldConfig.cmake.in ${PROJECT_BINARY_DIR}/FourfoldConfig.cmake

@@ -11,6 +11,7 @@ build=(ca-certificates g++ cmake ninja-build ccache
   libsentencepiece-dev libpcre2-dev)
 quickstart=(fortunes)                        # a text to learn from
 test=(libgtest-dev iproute2 util-linux procps
+  slurmctld slurmd slurm-client munge        # a small Slurm to start jobs on; its plugins speak PMIx with Open MPI
   chromium)                                  # looks at the page of train --report
 
 case ${1:-} in

@@ -37,7 +37,7 @@ RankInfo measure(comm::World& world, const comm::Communicator& everyone) {
   RankInfo info;
   info.process = getpid();
   info.threads = launch::kernel_threads();
-  std::snprintf(info.cores.data(), info.cores.size(), "%s", launch::bind_to_cores().c_str());
+  std::snprintf(info.cores.data(), info.cores.size(), "%s", launch::bind_to_cores().cores.c_str());
   // All ranks at once, as in training: they share the memory and the power of the machine.
   if (world.size() > 1) everyone.barrier().wait();
   info.gemm_f32 = tensor::gemm_rate(DType::kF32).value();

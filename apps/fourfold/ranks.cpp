@@ -62,8 +62,12 @@ int run_on_ranks(const RankOptions& options, char** argv,
     return launch::run(job);
   }
   if (launch::is_rank()) {
-    launch::bind_to_cores();
-    return comm::mpi::run(body, print_error, own);
+    const std::string& remark = launch::bind_to_cores().remark;
+    const auto remarking_body = [&](comm::World& world) {
+      if (world.rank() == 0 && !remark.empty()) print_error(remark);
+      body(world);
+    };
+    return comm::mpi::run(remarking_body, print_error, own);
   }
   comm::World world = comm::self::open(own);
   body(world);

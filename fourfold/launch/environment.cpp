@@ -3,23 +3,36 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <sched.h>
+#include <string_view>
 #include <unistd.h>
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/launch/launcher.hpp"
+#include "fourfold/launch/place.hpp"
 
 namespace fourfold::launch {
 
 namespace {
 
-std::optional<int> variable(const char* name) {
+std::optional<std::int64_t> variable(const char* name) {
   const char* text = std::getenv(name);
-  const auto value = text != nullptr ? parse_int(text) : std::nullopt;
-  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+  return text != nullptr ? parse_int(text) : std::nullopt;
+}
+
+Variables all_variables() {
+  Variables found;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t end = text.find('=');
+    if (end != std::string_view::npos) found.emplace(text.substr(0, end), text.substr(end + 1));
+  }
+  return found;
 }
 
 std::vector<int> cores_of(pid_t task) {
@@ -31,6 +44,44 @@ std::vector<int> cores_of(pid_t task) {
     if (CPU_ISSET(core, &set)) cores.push_back(core);
   }
   return cores;
+}
+
+int online_cores() {
+  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+Share own_share() {
+  return share_of_host({all_variables(), cores_of(0), cores_of(getppid()), online_cores()});
+}
+
+void bind_all_threads(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
+  // Libraries may have started threads already.
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const auto id = parse_int(task.path().filename().string());
+    if (id) sched_setaffinity(static_cast<pid_t>(*id), sizeof set, &set);
+  }
+}
+
+Binding bind() {
+  const Share share = own_share();
+  if (share.cores != cores_of(0)) bind_all_threads(share.cores);
+  const std::vector<int> bound = cores_of(0);
+  const bool any = static_cast<int>(bound.size()) == online_cores();
+  return {any ? "any" : ranges(bound), share.remark};
+}
+
+std::vector<std::pair<std::string, std::string>> variables_for(int threads) {
+  std::vector<std::pair<std::string, std::string>> variables;
+  // Of the two libraries OpenMP's variable also counts for the other, but not the reverse.
+  const char* chosen = std::getenv("OMP_NUM_THREADS");
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
+    if (std::getenv(name) != nullptr) continue;
+    variables.emplace_back(name, chosen != nullptr ? chosen : std::to_string(threads));
+  }
+  return variables;
 }
 
 }  // namespace
@@ -50,65 +101,28 @@ bool is_rank() {
          variable("SLURM_STEP_NUM_TASKS").value_or(1) > 1;  // inside srun only
 }
 
-std::optional<LocalPlace> local_place() {
-  constexpr std::array<std::pair<const char*, const char*>, 3> kNames = {
-      {{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-       {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-       {"SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}}};
-  for (const auto& [rank_name, size_name] : kNames) {
-    const auto rank = variable(rank_name);
-    const auto size = variable(size_name);
-    if (rank && size) return LocalPlace{*rank, *size};
-  }
-  return std::nullopt;
-}
-
 std::vector<std::pair<std::string, std::string>> thread_variables(int ranks_on_host) {
-  const std::string threads = std::to_string(std::max(1, usable_cores() / ranks_on_host));
-  std::vector<std::pair<std::string, std::string>> variables;
-  // Of the two libraries OpenMP's variable also counts for the other, but not the reverse.
-  const char* chosen = std::getenv("OMP_NUM_THREADS");
-  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
-    if (std::getenv(name) == nullptr) variables.emplace_back(name, chosen ? chosen : threads);
-  }
-  return variables;
+  return variables_for(std::max(1, usable_cores() / ranks_on_host));
 }
 
 int kernel_threads() {
-  return variable("OPENBLAS_NUM_THREADS").value_or(usable_cores());
+  return static_cast<int>(variable("OPENBLAS_NUM_THREADS").value_or(usable_cores()));
 }
 
 void ensure_thread_variables(char** argv) {
-  const auto place = local_place();
-  if (!place) return;
-  const auto variables = thread_variables(place->size);
+  if (!is_rank()) return;
+  const Share share = own_share();
+  if (!share.threads) return;
+  const auto variables = variables_for(*share.threads);
   if (variables.empty()) return;
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   execv(this_program().c_str(), argv);
   throw Error("the program could not start itself again with its number of threads set");
 }
 
-std::string bind_to_cores() {
-  const auto place = local_place();
-  const std::vector<int> cores = cores_of(0);
-  const int online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  const bool free = static_cast<int>(cores.size()) == online;
-  if (place && free && place->size > 1 && place->size <= online) {
-    const int share = online / place->size;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (int i = 0; i < share; ++i) {
-      CPU_SET(static_cast<std::size_t>(cores[static_cast<std::size_t>(place->rank * share + i)]),
-              &set);
-    }
-    // Libraries may have started threads already.
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-      const auto id = parse_int(task.path().filename().string());
-      if (id) sched_setaffinity(static_cast<pid_t>(*id), sizeof set, &set);
-    }
-  }
-  const std::vector<int> bound = cores_of(0);
-  return static_cast<int>(bound.size()) == online ? "any" : ranges(bound);
+const Binding& bind_to_cores() {
+  static const Binding binding = bind();
+  return binding;
 }
 
 }  // namespace fourfold::launch

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,13 +14,6 @@ std::string this_program();
 /// Whether mpirun, srun or another launcher started this process as one rank of several.
 bool is_rank();
 
-/// This rank's place among those of its host, if the launcher tells.
-struct LocalPlace {
-  int rank = 0;
-  int size = 1;
-};
-std::optional<LocalPlace> local_place();
-
 /// Variables that must be set before the numerical libraries load: each rank's share of the cores
 /// as its number of threads. What the user has set stays.
 std::vector<std::pair<std::string, std::string>> thread_variables(int ranks_on_host);
@@ -29,12 +21,18 @@ std::vector<std::pair<std::string, std::string>> thread_variables(int ranks_on_h
 /// The threads that the numerical libraries of this process use.
 int kernel_threads();
 
-/// For a rank that was started without these variables (by a bare mpirun or srun): sets them and
-/// starts the program again in place. Returns when there is nothing to do. Call first in main.
+/// For a rank that was started without these variables (by a bare mpirun or srun): sets them to its
+/// share of the host (place.hpp) and starts the program again in place. Returns when there is
+/// nothing to do. Call first in main.
 void ensure_thread_variables(char** argv);
 
-/// Binds the process to its own share of the cores, unless somebody bound it already or there are
-/// more ranks than cores. Returns the cores that it is bound to, as in "0-1", or "any".
-std::string bind_to_cores();
+struct Binding {
+  std::string cores;   ///< that the process is bound to, as in "0-3", or "any"
+  std::string remark;  ///< one line for the user when ranks could not get cores of their own
+};
+
+/// Binds the process to its share of the host (place.hpp). The first call binds, later ones only
+/// tell the result.
+const Binding& bind_to_cores();
 
 }  // namespace fourfold::launch

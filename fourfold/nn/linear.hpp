@@ -7,7 +7,8 @@
 namespace fourfold::nn {
 
 /// How the rows of activations are kept between layers: split over all axes, or the same on all
-/// ranks of the axis that does not split their columns (docs/glossary.md).
+/// ranks of the axis that does not split their columns (docs/glossary.md; docs/gradients.md has a
+/// table of every point of a block).
 enum class Activations { kSharded, kReplicated };
 
 /// Let c be the axis that a layer contracts over and p the one that it produces over. The input

@@ -10,7 +10,8 @@
 namespace fourfold::nn {
 
 /// How an input or output of the 4-D algorithm is spread over the axis that it is whole along
-/// during the product.
+/// during the product. docs/gradients.md has a table of which of these a GPT uses where, and which
+/// rows and columns a rank then has.
 enum class Spread {
   kRows,     ///< each rank has some of the rows
   kColumns,  ///< each rank has some of the columns

@@ -45,14 +45,25 @@ TOML
 expect_module "$prefix/bin/fourfold" train "$work/gpt.toml" --out "$work/run"
 [ -f "$work/run/model.safetensors" ] || fail "the program has trained nothing"
 
-# The examples as a project of their own. Unoptimised: it is their building that is tested.
-cp -r "$source/examples" "$work/examples"
-cmake -S "$work/examples" -B "$work/examples-build" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
+# The documentation, with every page and picture of the tree.
+docs=$prefix/share/doc/fourfold
+(cd "$source/docs" && find . -type f) | while read -r page; do
+  cmp -s "$source/docs/$page" "$docs/$page" || fail "docs/$page is not installed"
+done
+[ -f "$docs/LICENSE" ] || fail "the licence is not installed"
+
+# The installed examples, as a project of their own. Unoptimised: it is their building that is tested.
+(cd "$source/examples" && ls) | while read -r file; do
+  [ -f "$docs/examples/$file" ] || fail "examples/$file is not installed"
+done
+cmake -S "$docs/examples" -B "$work/examples-build" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
   -DCMAKE_BUILD_TYPE=None >"$work/log" || { cat "$work/log"; fail "the examples are not configured"; }
-for example in 01_grid_and_collective 03_matrix_products; do
+for example in 01_grid_and_collective 03_matrix_products 05_ranks_of_mpi; do
   cmake --build "$work/examples-build" --target $example >"$work/log" || { cat "$work/log"; fail "no $example"; }
   "$work/examples-build/$example" >"$work/out" || fail "$example failed"
 done
+"$work/examples-build/05_ranks_of_mpi" --ranks 2 >"$work/out" || fail "05_ranks_of_mpi failed on two ranks"
+grep -qx "3.141592654 on 2 ranks" "$work/out" || fail "05_ranks_of_mpi has not run on two ranks: $(cat "$work/out")"
 
 # A project that asks for a version, and whose program needs the module.
 mkdir "$work/user"

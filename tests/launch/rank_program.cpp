@@ -45,8 +45,10 @@ void work(comm::World& world, const std::vector<std::string>& arguments) {
   const std::string& what = arguments[0];
   if (what == "bad-input") throw ConfigError("key 'x' must be at least 1");
   if (what == "print") {
-    std::printf("rank %d of %d on cores %s with %s threads\n", world.rank(), world.size(),
-                launch::bind_to_cores().c_str(), std::getenv("OPENBLAS_NUM_THREADS"));
+    const launch::Binding& binding = launch::bind_to_cores();
+    if (world.rank() == 0 && !binding.remark.empty()) report(binding.remark);
+    std::printf("rank %d of %d on %s, cores %s with %d threads\n", world.rank(), world.size(),
+                world.host(world.rank()).c_str(), binding.cores.c_str(), launch::kernel_threads());
     return;
   }
   const grid::Grid grid({.x = 2, .y = world.size() / 2});

@@ -1,4 +1,4 @@
-// Ranks as MPI processes.
+// Ranks as MPI processes: the library fourfold::comm_mpi. Most programs need only run.hpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,6 @@
-// What a program does as one rank of a job, from joining it to its exit status.
+// What a program does as one rank of a job, from joining it to its exit status. Part of the library
+// fourfold::comm_mpi, which a program links to have processes as ranks: docs/clusters.md, and
+// examples/05_ranks_of_mpi.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,0 +1,185 @@
+// The table "Where the hidden state lies" of docs/gradients.md, point by point: what a rank has
+// there is its block of what one process has.
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/comm/self/self.hpp"
+#include "fourfold/model/block.hpp"
+#include "fourfold/nn/elementwise.hpp"
+
+#include "tests/model/compare.hpp"
+#include "tests/nn/pieces.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using grid::Axes;
+using grid::Axis;
+using model::AttentionSplit;
+using model::Block;
+using nn::Activations;
+using nn::Algorithm;
+using nn::Spread;
+
+constexpr std::int64_t kWidth = 16, kHeads = 4, kContext = 4, kSamples = 16;
+
+/// A row of the table for each point of a block.
+struct Table {
+  const char* name;
+  Algorithm algorithm;
+  Activations activations;
+  AttentionSplit split;
+  Spread between;    ///< blocks, and in the network
+  Spread attention;  ///< the output of QKV and the input of the projection
+  grid::Layout hidden;
+  grid::Layout heads;
+  grid::Layout wide;  ///< between the two layers of the network
+};
+
+std::vector<Table> tables() {
+  const Axes samples = {Axis::kData, Axis::kZ};
+  const Axes with_x = {Axis::kData, Axis::kZ, Axis::kX};
+  const Axes with_y = {Axis::kData, Axis::kZ, Axis::kY};
+  const Axes both = {Axis::kY, Axis::kX};
+  const auto sharded = split_over(with_y, Axis::kX);
+  const auto replicated = split_over(samples, Axis::kX);
+  return {
+      {"sharded, heads", Algorithm::k4d, Activations::kSharded, AttentionSplit::kHeads,
+       Spread::kRows, Spread::kColumns, sharded, split_over(samples, both),
+       split_over(with_x, Axis::kY)},
+      {"sharded, samples", Algorithm::k4d, Activations::kSharded, AttentionSplit::kSamples,
+       Spread::kRows, Spread::kRows, sharded, split_over(with_x, Axis::kY),
+       split_over(with_x, Axis::kY)},
+      {"replicated, heads", Algorithm::k4d, Activations::kReplicated, AttentionSplit::kHeads,
+       Spread::kCopies, Spread::kColumns, replicated, split_over(samples, both),
+       split_over(samples, Axis::kY)},
+      {"replicated, samples", Algorithm::k4d, Activations::kReplicated, AttentionSplit::kSamples,
+       Spread::kCopies, Spread::kRows, replicated, split_over(with_x, Axis::kY),
+       split_over(samples, Axis::kY)},
+      {"SUMMA", Algorithm::kSumma, Activations::kSharded, AttentionSplit::kSquare, Spread::kRows,
+       Spread::kRows, sharded, sharded, sharded},
+  };
+}
+
+model::GptSpec spec_of(const Table& table) {
+  model::GptSpec spec;
+  spec.width = kWidth;
+  spec.heads = kHeads;
+  spec.layers = 1;
+  spec.context = kContext;
+  spec.algorithm = table.algorithm;
+  spec.activations = table.activations;
+  spec.precision = nn::Precision::float64();
+  return spec;
+}
+
+/// The heads and samples that a rank has of qkv, by its layout alone.
+nn::AttentionShape shape_of(const tensor::Mesh& mesh, const grid::Layout& heads) {
+  const grid::Shape local = heads.shard_shape({kSamples * kContext, 3 * kWidth}, mesh.grid());
+  nn::AttentionShape shape;
+  shape.samples = local[0] / kContext;
+  shape.context = kContext;
+  shape.head_size = kWidth / kHeads;
+  shape.heads = local[1] / (3 * shape.head_size);
+  shape.all_heads = kHeads;
+  return shape;
+}
+
+/// A block taken apart: its layers, with the spreads of the table, and what is between them.
+std::map<std::string, Tensor> points(const tensor::Mesh& mesh, const Table& table,
+                                     const Tensor& input) {
+  const nn::Precision precision = nn::Precision::float64();
+  const auto linear = [&](const char* name, std::int64_t in, std::int64_t out, bool transposed,
+                          Spread from, Spread to, double deviation) {
+    return nn::make_linear(table.algorithm, mesh,
+                           {.name = name,
+                            .in = in,
+                            .out = out,
+                            .transposed = transposed,
+                            .input = from,
+                            .output = to,
+                            .deviation = deviation},
+                           precision, 1);
+  };
+  const double small = 0.02 / std::sqrt(2.0);
+  const nn::LayerNorm norm1(mesh, "h.0.ln_1", kWidth, table.activations, precision, 1);
+  const nn::LayerNorm norm2(mesh, "h.0.ln_2", kWidth, table.activations, precision, 1);
+  const auto qkv =
+      linear("h.0.attn.c_attn", kWidth, 3 * kWidth, false, table.between, table.attention, 0.02);
+  const auto projection =
+      linear("h.0.attn.c_proj", kWidth, kWidth, true, table.attention, table.between, small);
+  const auto up =
+      linear("h.0.mlp.c_fc", kWidth, 4 * kWidth, false, table.between, table.between, 0.02);
+  const auto down =
+      linear("h.0.mlp.c_proj", 4 * kWidth, kWidth, true, table.between, table.between, small);
+  const nn::Vectors vectors(mesh, {norm1.scale(), norm1.shift(), qkv->bias(), projection->bias(),
+                                   norm2.scale(), norm2.shift(), up->bias(), down->bias()});
+  const std::vector<Tensor> v = vectors.gather();
+
+  std::map<std::string, Tensor> at;
+  at["input"] = input;
+  at["first norm"] = norm1.forward(input, v[0], v[1]);
+  at["qkv"] = qkv->forward(at["first norm"], v[2]);
+  at["attention"] = nn::causal_attention(mesh, at["qkv"], shape_of(mesh, table.heads));
+  at["projection"] = projection->forward(at["attention"], v[3]);
+  at["sum"] = nn::residual(mesh, input, at["projection"]);
+  at["second norm"] = norm2.forward(at["sum"], v[4], v[5]);
+  at["up"] = up->forward(at["second norm"], v[6]);
+  at["gelu"] = nn::gelu(mesh, at["up"]);
+  at["down"] = down->forward(at["gelu"], v[7]);
+  at["output"] = nn::residual(mesh, at["sum"], at["down"]);
+  return at;
+}
+
+Tensor block_output(const tensor::Mesh& mesh, const Table& table, const Tensor& input) {
+  const Block block(mesh, spec_of(table), 0, table.split);
+  return nn::run(block.flow(input, block.vectors().gather(),
+                            {.samples = kSamples, .context = kContext}, false));
+}
+
+const grid::Layout& layout_at(const Table& table, const std::string& point) {
+  if (point == "qkv" || point == "attention") return table.heads;
+  if (point == "up" || point == "gelu") return table.wide;
+  return table.hidden;
+}
+
+void check(const Table& table, const grid::Sizes& sizes) {
+  const Tensor input = normal({kSamples * kContext, kWidth}, "input");
+  comm::World alone = comm::self::open();
+  const tensor::Mesh mesh_alone(alone, grid::Grid());
+  const auto whole = points(mesh_alone, table, input);
+  const grid::Grid grid(sizes);
+  on_threads(grid.ranks(), [&](comm::World& world) {
+    const tensor::Mesh mesh(world, grid);
+    const Tensor own = part_of(mesh, input, table.hidden);
+    Worst worst;
+    for (const auto& [name, found] : points(mesh, table, own)) {
+      const Tensor expected = part_of(mesh, whole.at(name), layout_at(table, name));
+      if (found.sizes() != expected.sizes()) {
+        worst.see(INFINITY, name + ": another shape");
+        continue;
+      }
+      worst.see(relative_error(found, expected, whole.at(name)), name);
+    }
+    // The layers above, in this order and with these spreads, are the block of the model.
+    worst.see(relative_error(block_output(mesh, table, own),
+                             part_of(mesh, whole.at("output"), table.hidden), whole.at("output")),
+              "the block");
+    expect_on_all_ranks(
+        world, worst.error <= 1e-10,
+        concat(table.name, " on ", grid, ": error ", worst.error, " of ", worst.where));
+  });
+}
+
+TEST(Layouts, OfABlockAreThoseOfTheTable) {
+  for (const Table& table : tables()) {
+    check(table, {.x = 2, .y = 2, .z = 2, .data = 2});
+    if (table.algorithm == Algorithm::k4d) check(table, {.x = 2, .y = 1, .z = 2, .data = 1});
+    if (table.algorithm == Algorithm::k4d) check(table, {.x = 1, .y = 4, .z = 1, .data = 2});
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::test
