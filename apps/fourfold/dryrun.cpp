@@ -93,8 +93,10 @@ Json to_json(const Result& result) {
     const auto kind = static_cast<tensor::MemoryClass>(i);
     json["memory"][to_string(kind)] = result.record.peaks[kind].value();
     json["memory_at_peak"][to_string(kind)] = result.record.at_peak[kind].value();
+    json["construction"][to_string(kind)] = result.record.construction[kind].value();
   }
-  json["peak_bytes"] = result.record.at_peak.total().value();
+  json["construction_bytes"] = result.record.construction.total().value();
+  json["peak_bytes"] = result.record.peak().value();
   return json;
 }
 
@@ -136,14 +138,16 @@ void print(const Result& result) {
                 static_cast<long long>(count.calls), to_string(count.payload).c_str(),
                 to_string(count.wire.bytes).c_str(), static_cast<long long>(count.wire.messages));
   }
-  std::printf("\n%-15s %12s %12s\n", "memory", "at the peak", "largest");
+  std::printf("\n%-15s %12s %12s %12s\n", "memory", "construction", "at the peak", "largest");
   for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
     const auto kind = static_cast<tensor::MemoryClass>(i);
-    std::printf("%-15s %12s %12s\n", std::string(to_string(kind)).c_str(),
+    std::printf("%-15s %12s %12s %12s\n", std::string(to_string(kind)).c_str(),
+                to_string(result.record.construction[kind]).c_str(),
                 to_string(result.record.at_peak[kind]).c_str(),
                 to_string(result.record.peaks[kind]).c_str());
   }
-  std::printf("%-15s %12s\n", "all", to_string(result.record.at_peak.total()).c_str());
+  std::printf("%-15s %12s %12s\n", "all", to_string(result.record.construction.total()).c_str(),
+              to_string(result.record.at_peak.total()).c_str());
 }
 
 int run(const Options& options) {

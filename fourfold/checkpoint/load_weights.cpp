@@ -93,7 +93,7 @@ Tensor read_block(std::span<const std::byte> data, const std::vector<std::int64_
 
 }  // namespace
 
-void load_weights(const tensor::Mesh& mesh, const model::Gpt& gpt, const std::string& folder) {
+void load_weights(const model::Gpt& gpt, const std::string& folder) {
   const formats::SafetensorsFolder files(folder);
   nn::Parameters all = gpt.parameters();
   if (gpt.table() && !gpt.stage().first) all.push_back(gpt.table());  // a copy of the first stage's
@@ -101,14 +101,12 @@ void load_weights(const tensor::Mesh& mesh, const model::Gpt& gpt, const std::st
     const grid::Shape& shape = parameter->spec().shape;
     const FileTensor wanted = file_tensor(gpt.spec(), parameter->name(), shape);
     const Found found = find(files, wanted, folder);
-    const grid::Block block = parameter->layout().block(shape, mesh.grid(), mesh.coord());
-    Tensor shard = at::zeros_like(parameter->master().detach());
-    if (block.elements() > 0) {
-      nn::real_part(shard, block)
+    parameter->fill([&](Tensor& rows, const grid::Block& here) {
+      if (here.elements() == 0) return;
+      nn::real_part(rows, here)
           .copy_(read_block(files.data(found.name), files.entry(found.name).shape, found.type,
-                            wanted, block));
-    }
-    parameter->assign(shard);
+                            wanted, here));
+    });
   }
 }
 

@@ -17,6 +17,6 @@ void save_weights(const tensor::Mesh& mesh, const model::Stages& stages, const s
 /// BF16. A file with more positions than the model's context is welcome. Every rank reads its own
 /// part. Before there is an optimizer. Throws ConfigError that names file and tensor when something
 /// is missing or of another shape.
-void load_weights(const tensor::Mesh& mesh, const model::Gpt& gpt, const std::string& folder);
+void load_weights(const model::Gpt& gpt, const std::string& folder);
 
 }  // namespace fourfold::checkpoint

@@ -45,7 +45,12 @@ Tensor real_part(const Tensor& shard, const grid::Block& block) {
 
 Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& precision,
                      std::uint64_t seed)
-    : mesh_(&mesh), spec_(std::move(spec)), precision_(precision), layout_(spec_.layout()) {
+    : mesh_(&mesh),
+      spec_(std::move(spec)),
+      precision_(precision),
+      seed_(seed),
+      layout_(spec_.layout()),
+      shard_shape_(layout_.shard_shape(spec_.shape, mesh.grid())) {
   const grid::Grid& grid = mesh.grid();
   FOURFOLD_CHECK(precision.master == tensor::statistics_type(precision.compute), spec_.name,
                  ": parameters of bf16 are kept in float, others in their own type");
@@ -53,38 +58,101 @@ Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& prec
   FOURFOLD_CHECK(spec_.gathered.size() <= 2, "at most two axes are gathered");
   rows_ = grid::shard_size(spec_.shape[0], spec_.kept, grid);
   if (spec_.shape.size() == 2) columns_ = grid::shard_size(spec_.shape[1], spec_.columns, grid);
+  for (const std::int64_t extent : shard_shape_) size_ *= extent;
+}
+
+// --- values
+
+const Tensor& Parameter::leaf() const {
+  if (!value_.defined()) {
+    allocate();
+    initialise();
+  }
+  return value_;
+}
+
+void Parameter::allocate() const {
   const MemoryScope scope(MemoryClass::kParameters);
-  Tensor initial = at::empty(layout_.shard_shape(spec_.shape, grid),
-                             at::TensorOptions(precision.master).device(mesh.device()));
-  const grid::Block block = layout_.block(spec_.shape, grid, mesh.coord());
-  tensor::fill_normal(initial, spec_.shape, block, tensor::key_of(seed, spec_.name),
-                      spec_.deviation);
-  if (spec_.mean != 0 && !mesh.dry()) real_part(initial, block).add_(spec_.mean);
-  if (precision.compute != precision.master) master_ = initial;
-  value_ = initial.to(precision.compute).set_requires_grad(true);
+  value_ = at::empty(shard_shape_, at::TensorOptions(precision_.compute).device(mesh_->device()))
+               .set_requires_grad(true);
+}
+
+std::vector<Parameter::Rows> Parameter::pieces() const {
+  constexpr std::int64_t kElements = 1 << 18;  // 1 MiB of float beside the model
+  const grid::Block all = layout_.block(spec_.shape, mesh_->grid(), mesh_->coord());
+  const std::int64_t rows = shard_shape_[0];
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, columns_));
+  std::vector<Rows> list;
+  for (std::int64_t begin = 0; begin < rows; begin += step) {
+    Rows piece{{begin, std::min(begin + step, rows)}, all};
+    grid::Range& here = piece.block.ranges[0];
+    const std::int64_t first = here.begin;
+    here.begin = std::min(here.end, first + piece.range.begin);
+    here.end = std::min(here.end, first + piece.range.end);
+    list.push_back(std::move(piece));
+  }
+  return list;
+}
+
+void Parameter::write(const std::function<void(Tensor&, const Rows&)>& write_rows) const {
+  const Tensor all = value_.detach();
+  const bool same = precision_.compute == precision_.master;
+  const grid::Range kept = {master_first_,
+                            master_first_ + (master_.defined() ? master_.numel() : 0)};
+  for (const Rows& piece : pieces()) {
+    const Tensor place = all.narrow(0, piece.range.begin, piece.range.size());
+    Tensor values =
+        same ? place : at::empty(place.sizes(), place.options().dtype(precision_.master));
+    values.zero_();
+    write_rows(values, piece);
+    if (same) continue;
+    place.copy_(values);
+    const grid::Range elements = {piece.range.begin * columns_, piece.range.end * columns_};
+    const grid::Range here = grid::intersect(elements, kept);
+    if (here.empty()) continue;
+    master_.narrow(0, here.begin - kept.begin, here.size())
+        .copy_(values.flatten().narrow(0, here.begin - elements.begin, here.size()));
+  }
+}
+
+void Parameter::initialise() const {
+  const tensor::Key key = tensor::key_of(seed_, spec_.name);
+  write([&](Tensor& values, const Rows& piece) {
+    tensor::fill_normal(values, spec_.shape, piece.block, key, spec_.deviation);
+    if (spec_.mean != 0) real_part(values, piece.block).add_(spec_.mean);
+  });
+}
+
+void Parameter::fill(const Fill& rows) {
+  arrive();
+  if (!value_.defined()) allocate();
+  write([&](Tensor& values, const Rows& piece) { rows(values, piece.block); });
 }
 
 void Parameter::assign(const Tensor& values) {
-  FOURFOLD_CHECK(values.sizes() == value_.sizes(), spec_.name, ": values of another shape");
-  FOURFOLD_CHECK(!released_, spec_.name, ": its values are kept elsewhere");
+  FOURFOLD_CHECK(values.sizes() == shard_shape_, spec_.name, ": values of another shape");
   arrive();
-  value_.detach().copy_(values);
-  if (master_.defined()) master_.copy_(values);
+  if (!value_.defined()) allocate();
+  write([&](Tensor& rows, const Rows& piece) {
+    rows.copy_(values.narrow(0, piece.range.begin, piece.range.size()));
+  });
 }
 
-void Parameter::move_to(const Tensor& home) {
-  FOURFOLD_CHECK(home.sizes() == value_.sizes() && home.scalar_type() == value_.scalar_type());
-  home.copy_(value().detach());
-  value_ = home.detach().set_requires_grad(true);
+void Parameter::live_in(const Tensor& home, const Tensor& master, std::int64_t first) {
+  FOURFOLD_CHECK(home.sizes() == shard_shape_ && home.scalar_type() == precision_.compute);
+  arrive();
+  const Tensor before = std::exchange(value_, home.detach().set_requires_grad(true));
+  master_ = master;
+  master_first_ = first;
+  if (!before.defined()) return initialise();
+  assign(before.detach());
 }
 
-void Parameter::release_master() {
-  released_ = true;
-  master_ = Tensor();
-}
+// --- gradients
 
 void Parameter::move_gradient_to(const Tensor& home) {
-  FOURFOLD_CHECK(home.sizes() == value_.sizes() && home.scalar_type() == precision_.master);
+  FOURFOLD_CHECK(home.sizes() == shard_shape_ && home.scalar_type() == precision_.master);
   if (has_gradient_) home.copy_(gradient_);
   gradient_ = home;
 }
@@ -98,7 +166,8 @@ Parameter::Slot Parameter::gradient_slot() {
   if (!gradient_.defined() && on_gradient_) on_gradient_();
   if (!gradient_.defined()) {
     const MemoryScope scope(MemoryClass::kGradients);
-    gradient_ = at::empty(value_.sizes(), value_.options().dtype(precision_.master));
+    gradient_ =
+        at::empty(shard_shape_, at::TensorOptions(precision_.master).device(mesh_->device()));
   }
   const tensor::Into into = has_gradient_ ? tensor::Into::kSum : tensor::Into::kNew;
   has_gradient_ = true;
@@ -110,7 +179,7 @@ std::int64_t Parameter::outer_blocks() const {
 }
 
 std::int64_t Parameter::padded_rows() const {
-  return value_.size(0) * mesh_->size(spec_.gathered);
+  return shard_shape_[0] * mesh_->size(spec_.gathered);
 }
 
 const comm::Communicator& Parameter::weight_comm() const {
@@ -139,7 +208,8 @@ tensor::Gathered Parameter::start_gather() const {
 }
 
 std::int64_t Parameter::gathered_bytes() const {
-  return static_cast<std::int64_t>(value_.nbytes()) * mesh_->size(spec_.gathered);
+  return size_ * static_cast<std::int64_t>(c10::elementSize(precision_.compute)) *
+         mesh_->size(spec_.gathered);
 }
 
 // --- gradients of uses
@@ -170,24 +240,28 @@ std::shared_ptr<Parameter::Use> Parameter::use() {
   return at::GradMode::is_enabled() ? std::make_shared<Use>(shared_from_this()) : nullptr;
 }
 
-/// Where nothing is to be reduced, uses add to the gradient itself.
-Parameter::Slot Parameter::sum_slot(at::ScalarType type) {
+/// Where nothing is to be reduced, uses add to the gradient itself. A use that is alone has no sum
+/// to make: its product is rounded to the type of the wire at once.
+Parameter::Slot Parameter::sum_slot(at::ScalarType wire) {
   if (mesh_->size(spec_.gathered) == 1) return gradient_slot();
   const tensor::Into into = sum_.defined() ? tensor::Into::kSum : tensor::Into::kNew;
   if (!sum_.defined()) {
+    wire_ = wire;
     const MemoryScope scope(MemoryClass::kCommunication);
     // Padding between blocks is added when it is reduced; at the end there is room for it.
     const std::int64_t rows = outer_blocks() == 1 ? padded_rows() : rows_;
-    sum_ = at::empty({rows, columns_}, value_.options().dtype(type));
+    const at::ScalarType type = uses_ == 1 ? wire : precision_.master;
+    sum_ = at::empty({rows, columns_}, at::TensorOptions(type).device(mesh_->device()));
     if (rows > rows_) sum_.narrow(0, rows_, rows - rows_).zero_();
   }
+  FOURFOLD_CHECK(wire_ == wire, spec_.name, ": uses that reduce in different types");
   return {sum_.narrow(0, 0, rows_), into};
 }
 
 void Parameter::reduce_sum() {
   if (!sum_.defined()) return complete(last_);
   const MemoryScope scope(MemoryClass::kCommunication);
-  const Tensor own = own_part(outer_blocks() == 1 ? sum_ : pad(sum_));
+  const Tensor own = own_part(outer_blocks() == 1 ? sum_ : pad(sum_)).to(wire_);
   sum_ = Tensor();
   auto reduced = std::make_shared<Pending>(tensor::reduce_scatter(
       gradient_comm(), own,
@@ -238,7 +312,7 @@ Tensor Parameter::own_part(const Tensor& padded) const {
 }
 
 void Parameter::accumulate(const Tensor& part) {
-  FOURFOLD_CHECK(part.sizes() == value_.sizes(), spec_.name, ": a gradient of another shape");
+  FOURFOLD_CHECK(part.sizes() == shard_shape_, spec_.name, ": a gradient of another shape");
   const Slot slot = gradient_slot();
   if (slot.into == tensor::Into::kSum) {
     tensor::add_to(slot.tensor, part);

@@ -61,32 +61,41 @@ struct Arrival {
 
 /// The rows that a use of the parameter sees have a fixed number: those of the `kept` blocks. Each
 /// of these is split over `gathered`, nested, with padding at its end; `gather` leaves it out.
+///
+/// A new parameter has no memory. Its values are made where they are to stay: in the memory that
+/// an optimizer gives it (`live_in`), or else in its own when they are needed first.
 class Parameter final : public tensor::Gatherable, public std::enable_shared_from_this<Parameter> {
  public:
-  /// Initialises the shard: every element is a function of (seed, name, global index).
+  /// Every element of the initial values is a function of (seed, name, global index).
   Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& precision, std::uint64_t seed);
 
   const ParameterSpec& spec() const { return spec_; }
   const std::string& name() const { return spec_.name; }
   const grid::Layout& layout() const { return layout_; }
+  /// Of this rank's shard, with padding.
+  const grid::Shape& shard_shape() const { return shard_shape_; }
 
   /// This rank's shard, with padding, in the type of computation. Waits for it if it is arriving.
   const Tensor& value() const {
     arrive();
-    return value_;
+    return leaf();
   }
   /// The same for the graph, of which it is a leaf; its elements may not be there yet.
-  const Tensor& leaf() const { return value_; }
-  /// The same in the master type: the same tensor, unless the types differ. Undefined after
-  /// `release_master`.
-  const Tensor& master() const { return master_.defined() || released_ ? master_ : value(); }
+  const Tensor& leaf() const;
+
+  /// Writes new values into a tensor of the master type, which is zero: some rows of the shard,
+  /// whose elements from the first on are the block `here` of the global tensor. The others are
+  /// padding.
+  using Fill = std::function<void(Tensor& rows, const grid::Block& here)>;
+  /// Replaces the values, some rows at a time, so that no second copy of them ever exists.
+  void fill(const Fill& rows);
   /// Replaces the shard, its padding too, by `values` of its shape.
   void assign(const Tensor& values);
 
-  /// The value lives in `home` from now on, a tensor of its shape and type, and is copied there.
-  void move_to(const Tensor& home);
-  /// Somebody else keeps the values in the master type from now on.
-  void release_master();
+  /// The value lives in `home` from now on, a tensor of its shape and type. Elements [first, first
+  /// + n) of it live in `master` as well, n elements of the master type that somebody else keeps;
+  /// it is undefined if there are none. Values that exist are copied there, others are made there.
+  void live_in(const Tensor& home, const Tensor& master, std::int64_t first);
   /// New values are on their way.
   void expect_values(std::shared_ptr<Arrival> arrival) { arrival_ = std::move(arrival); }
 
@@ -124,9 +133,10 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
     /// A graph that goes without a backward pass.
     ~Use();
 
-    /// Where this use adds its gradient of the rows that it saw. Sums that are reduced afterwards
-    /// are of type `type`.
-    Slot slot(at::ScalarType type) const { return parameter_->sum_slot(type); }
+    /// Where this use adds its gradient of the rows that it saw, before `end`. Gradients of several
+    /// uses are added up in the master type, and their sum is rounded once to the type `wire` in
+    /// which it is reduced over ranks, if it is.
+    Slot slot(at::ScalarType wire) const { return parameter_->sum_slot(wire); }
     /// Its gradient is there.
     void end();
     /// Its gradient of the shard, `bytes` of memory, is on its way: `part` waits for it.
@@ -164,7 +174,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   tensor::Gathered start_gather() const override;
 
   /// Elements of the shard, with padding.
-  std::int64_t size() const { return value_.numel(); }
+  std::int64_t size() const { return size_; }
   const Precision& precision() const { return precision_; }
 
   /// The shape of what `pad` gives and the reduction of the gradient takes.
@@ -186,23 +196,37 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   void arrive() const {
     if (arriving()) arrival_->wait();
   }
-  Slot sum_slot(at::ScalarType type);
+  /// Some rows of the shard, and the block that they hold.
+  struct Rows {
+    grid::Range range;
+    grid::Block block;
+  };
+  std::vector<Rows> pieces() const;
+  void allocate() const;
+  /// Has each piece of the values written, in the master type, and rounded where it belongs.
+  void write(const std::function<void(Tensor&, const Rows&)>& write_rows) const;
+  void initialise() const;
+  Slot sum_slot(at::ScalarType wire);
   void reduce_sum();
   std::int64_t outer_blocks() const;
 
   const Mesh* mesh_;
   ParameterSpec spec_;
   Precision precision_;
+  std::uint64_t seed_;
   grid::Layout layout_;
+  grid::Shape shard_shape_;
+  std::int64_t size_ = 1;
   std::int64_t rows_ = 0;
   std::int64_t columns_ = 1;
-  Tensor value_;
-  Tensor master_;  // where its type differs
-  bool released_ = false;
-  Tensor gradient_;  // memory for it
+  mutable Tensor value_;           // undefined until it is needed or has a place to live in
+  Tensor master_;                  // where its type differs: a part of the values, kept elsewhere
+  std::int64_t master_first_ = 0;  // the element that this begins with
+  Tensor gradient_;                // memory for it
   bool has_gradient_ = false;
   int uses_ = 0;  // that have not ended
   Tensor sum_;    // of the uses' gradients, of all rows, where it is to be reduced
+  at::ScalarType wire_ = at::kFloat;  // in which it is
   bool last_ = false;
   std::function<void(bool)> on_complete_;
   std::function<void()> on_gradient_;

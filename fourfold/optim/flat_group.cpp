@@ -77,29 +77,29 @@ comm::Priority FlatGroup::priority() const {
   return mesh_->overlap().data ? comm::Priority::kBackground : comm::Priority::kUrgent;
 }
 
+/// Every parameter has its values made where they stay: all of them in the type of computation, and
+/// of those in the master type, where that is another, what lies in this rank's part.
 void FlatGroup::place_values() {
   const bool same = values_.scalar_type() == own_values_.scalar_type();
   const grid::Range mine = zero_ == Zero::kNothing ? grid::Range{0, count_} : part_range();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     nn::Parameter& p = *parameters_[i];
     const std::int64_t begin = begins_[i];
-    if (!same) {
-      // The part of the parameter that lies in this rank's part.
-      const grid::Range here = grid::intersect({begin, begin + p.size()}, mine);
-      if (!here.empty()) {
-        own_values_.narrow(0, here.begin - mine.begin, here.size())
-            .copy_(p.master().flatten().narrow(0, here.begin - begin, here.size()));
-      }
-      p.release_master();
+    const Tensor home = values_.narrow(0, begin, p.size()).view(p.shard_shape());
+    const grid::Range here = grid::intersect({begin, begin + p.size()}, mine);
+    if (same || here.empty()) {
+      p.live_in(home, Tensor(), 0);
+    } else {
+      p.live_in(home, own_values_.narrow(0, here.begin - mine.begin, here.size()),
+                here.begin - begin);
     }
-    p.move_to(values_.narrow(0, begin, p.size()).view(p.value().sizes()));
   }
 }
 
 void FlatGroup::place_gradients() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     nn::Parameter& p = *parameters_[i];
-    p.move_gradient_to(gradients_.narrow(0, begins_[i], p.size()).view(p.leaf().sizes()));
+    p.move_gradient_to(gradients_.narrow(0, begins_[i], p.size()).view(p.shard_shape()));
   }
 }
 

@@ -108,13 +108,12 @@ double mean_of_all(const Mesh& mesh, double number) {
 /// Trains with one strategy.
 void measure(BenchRow& row, comm::World& world, const Config& config, const Dataset& data,
              std::int64_t steps, FlopsPerSecond rate) {
-  tensor::MemoryMeter meter;
+  const tensor::MemoryMeter meter;
   const tensor::MemoryMeter::Counting counting(meter);
   const Recipe recipe = recipe_of(config);
   const Mesh mesh(world, grid::Grid(config.parallel.sizes, config.parallel.placement),
                   recipe.overlap);
   Trainer trainer(mesh, recipe);
-  meter.reset_peak();  // values were copied while it was built
   const ReadSample read = read_training(data);
   world.reset_counters();
   std::vector<double> times;

@@ -8,11 +8,13 @@ namespace fourfold::train {
 StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe& recipe,
                        const ReadSample& read) {
   StepRecord record;
-  const tensor::MemoryMeter meter;
+  tensor::MemoryMeter meter;
   {
     const tensor::MemoryMeter::Counting counting(meter);
     tensor::Mesh mesh(world, grid, recipe.overlap);
     Trainer trainer(mesh, recipe);
+    record.construction = meter.at_peak();
+    meter.reset_peak();
     mesh.record(&record.schedule);
     world.reset_counters();
     trainer.step(1, read);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "fourfold/schedule/schedule.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/trainer.hpp"
@@ -12,8 +14,11 @@ namespace fourfold::train {
 struct StepRecord {
   schedule::Schedule schedule;
   comm::Counts counts;
-  tensor::MemoryUse at_peak;  ///< when all tensors together were largest
-  tensor::MemoryUse peaks;    ///< of each class by itself
+  tensor::MemoryUse construction;  ///< when all tensors together were largest, before the step
+  tensor::MemoryUse at_peak;       ///< and in it
+  tensor::MemoryUse peaks;         ///< in it, of each class by itself
+
+  Bytes peak() const { return std::max(construction.total(), at_peak.total()); }
 };
 
 /// Builds the model and its optimizer and makes one step on this world. On a recording world

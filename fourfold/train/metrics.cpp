@@ -90,6 +90,8 @@ std::string to_json(const RunMetrics& run) {
                      {"model_flops_per_second", run.model_flops.value()},
                      {"gemm_flops_per_second", run.gemm_flops.value()},
                      {"mfu", run.mfu},
+                     {"construction_bytes", run.construction.value()},
+                     {"peak_bytes", run.peak.value()},
                      {"peak_rss_bytes", run.peak_rss.value()}};
   return json.dump(2) + "\n";
 }

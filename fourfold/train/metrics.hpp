@@ -44,6 +44,8 @@ struct RunMetrics {
   std::vector<StepMetrics> steps;
   comm::Counts communication;  ///< of rank 0, in all steps
   tensor::MemoryUse memory;    ///< the peak of each class, of the rank where it is largest
+  Bytes construction;          ///< the peak before the first step, of the rank where it is largest
+  Bytes peak;                  ///< the same of the whole training
   std::vector<std::pair<std::int64_t, double>> validations;  ///< step and loss
   double tokens_per_second = 0;  ///< of the median step, the first left out
   FlopsPerSecond model_flops;    ///< of the median step

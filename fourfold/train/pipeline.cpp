@@ -25,7 +25,6 @@ Pipeline::Pipeline(const Mesh& mesh, const model::Stages& stages)
     owns_table_ = true;
   } else if (last.stage().last) {
     table_ = last.table();
-    if (table_->precision().master != table_->precision().compute) table_->release_master();
   }
 }
 
@@ -44,8 +43,9 @@ bool Pipeline::needs_table_gradient(const Unit& unit) const {
 void Pipeline::expect(const Unit& unit) {
   if (needs_table_gradient(unit)) {
     const comm::Communicator& tables = mesh_->comm(Axis::kPipe, Purpose::kWeights);
-    table_gradient_ = at::empty(table_->leaf().sizes(),
-                                table_->leaf().options().dtype(table_->precision().master));
+    table_gradient_ =
+        at::empty(table_->shard_shape(),
+                  at::TensorOptions(table_->precision().master).device(mesh_->device()));
     table_arriving_ = tables.recv(tensor::view(table_gradient_), places_ - 1);
   }
   const model::Stage& stage = part(unit).stage();

@@ -39,8 +39,12 @@ Bytes peak_rss() {
 /// One rank's part of a run.
 class Run {
  public:
-  Run(comm::World& world, RunSpec spec, const Console& console)
-      : world_(&world), spec_(std::move(spec)), console_(&console), first_(world.rank() == 0) {
+  Run(comm::World& world, RunSpec spec, const Console& console, tensor::MemoryMeter& meter)
+      : world_(&world),
+        spec_(std::move(spec)),
+        console_(&console),
+        meter_(&meter),
+        first_(world.rank() == 0) {
     data_ = open_shared_dataset(world, spec_.config, spec_.init_from, console.show);
     say(data_.about);
     const std::string chosen = settle_grid(spec_.config, world.size());
@@ -53,10 +57,12 @@ class Run {
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
                   recipe_.overlap);
     trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
-      if (!spec_.init_from.empty()) checkpoint::load_weights(*mesh_, gpt, spec_.init_from);
+      if (!spec_.init_from.empty()) checkpoint::load_weights(gpt, spec_.init_from);
     });
+    metrics_.construction = meter.at_peak().total();
     if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
     metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model.precision.compute);
+    meter.reset_peak();  // the measurement of products is not part of training
     make_folder();
   }
 
@@ -71,8 +77,9 @@ class Run {
     }
   }
 
-  void finish(const tensor::MemoryMeter& meter) {
-    const tensor::MemoryUse peaks = meter.peaks();
+  void finish() {
+    const tensor::MemoryUse peaks = meter_->peaks();
+    const Bytes in_steps = meter_->at_peak().total();
     trainer_->settle();
     take_counts();
     checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "");
@@ -84,6 +91,8 @@ class Run {
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
       metrics_.memory.by_class[i] = largest_bytes(peaks.by_class[i]);
     }
+    metrics_.construction = largest_bytes(metrics_.construction);
+    metrics_.peak = std::max(metrics_.construction, largest_bytes(in_steps));
     metrics_.peak_rss = largest_bytes(peak_rss());
     if (!first_) return;
     save_description();
@@ -225,6 +234,7 @@ class Run {
   comm::World* world_;
   RunSpec spec_;
   const Console* console_;
+  tensor::MemoryMeter* meter_;
   bool first_;  // this is rank 0, which speaks and writes
   Dataset data_;
   Recipe recipe_;
@@ -243,10 +253,9 @@ class Run {
 void run(comm::World& world, RunSpec spec, const Console& console) {
   tensor::MemoryMeter meter;
   const tensor::MemoryMeter::Counting counting(meter);
-  Run run(world, std::move(spec), console);
-  meter.reset_peak();  // the measurement of products is not part of training
+  Run run(world, std::move(spec), console, meter);
   run.train();
-  run.finish(meter);
+  run.finish();
 }
 
 }  // namespace fourfold::train

@@ -39,13 +39,6 @@ const Recipe& checked(const Recipe& recipe, const Mesh& mesh) {
   return recipe;
 }
 
-/// The parameters, after they have got their values: the optimizer takes over what they have.
-std::vector<nn::Parameters> filled(const model::Stages& stages,
-                                   const std::function<void(const model::Gpt&)>& fill) {
-  for (int i = 0; fill && i < stages.chunks(); ++i) fill(stages[i]);
-  return {stages.embedding_parameters(), stages.block_parameters()};
-}
-
 /// What a pass, or a step with a pipeline, brings together, in its order: learned from a dry one of
 /// the same model.
 tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
@@ -97,9 +90,12 @@ Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
                mesh.overlap().keep_weights ? mesh.overlap().keep : 0,
                stages_[0].parts_of(
                    {.samples = recipe.micro_batch, .context = recipe.model.context}) > 1),
-      optimizer_(mesh, filled(stages_, fill), recipe.optimizer),
+      optimizer_(mesh, {stages_.embedding_parameters(), stages_.block_parameters()},
+                 recipe.optimizer),
       pipeline_(mesh, stages_) {
   model::check_owners(mesh, stages_);
+  for (int i = 0; fill && i < stages_.chunks(); ++i) fill(stages_[i]);
+  settle();  // the copy of a table that the optimizer does not have exists from now on, too
 }
 
 Pass Trainer::read_pass(std::int64_t first_sample, bool data, const ReadSample& read) const {

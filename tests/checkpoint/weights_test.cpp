@@ -201,7 +201,7 @@ TEST(Weights, WrittenAndReadBySumma) {
         mesh.everyone().barrier().wait();  // rank 0 has written
         summa.seed = 99;
         const model::Gpt other(mesh, summa, 8);
-        checkpoint::load_weights(mesh, other, folder.path());
+        checkpoint::load_weights(other, folder.path());
         for (std::size_t i = 0; i < gpt.parameters().size(); ++i) {
           const auto& name = gpt.parameters()[i]->name();
           expect_on_all_ranks(
@@ -233,7 +233,7 @@ TEST(Weights, ReadOnAnyGridFromAnyType) {
         const tensor::Mesh mesh(world, grid);
         spec.activations = nn::Activations::kReplicated;
         const model::Gpt gpt(mesh, spec, 12);
-        checkpoint::load_weights(mesh, gpt, folder.path());
+        checkpoint::load_weights(gpt, folder.path());
         for (const nn::ParameterPtr& p : gpt.parameters()) {
           Tensor whole = weights.at(p->name()).to(written.compute).to(at::kDouble);
           if (p->name() == "wpe.weight") whole = whole.narrow(0, 0, 5);
@@ -283,7 +283,7 @@ TEST(Weights, ReadsTheFilesOfOthers) {
   on_threads(4, [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid::Grid({.x = 2, .y = 2}));
     const model::Gpt gpt(mesh, spec, 4);
-    checkpoint::load_weights(mesh, gpt, folder.path());
+    checkpoint::load_weights(gpt, folder.path());
     for (const nn::ParameterPtr& p : gpt.parameters()) {
       const Tensor whole = weights.at(p->name()).to(at::kHalf).to(at::kFloat);
       const grid::Block block = block_here(mesh, *p);
@@ -299,7 +299,7 @@ std::string complaint(const GptSpec& spec, const std::string& folder) {
   const tensor::Mesh mesh(world, grid::Grid());
   const model::Gpt gpt(mesh, spec, 1);
   try {
-    checkpoint::load_weights(mesh, gpt, folder);
+    checkpoint::load_weights(gpt, folder);
   } catch (const ConfigError& error) {
     return error.what();
   }

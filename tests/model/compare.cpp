@@ -18,7 +18,7 @@ grid::Block block_here(const tensor::Mesh& mesh, const nn::Parameter& parameter)
 
 void load(const tensor::Mesh& mesh, nn::Parameter& parameter, const Tensor& whole) {
   const grid::Block block = block_here(mesh, parameter);
-  const Tensor shard = at::zeros_like(parameter.master());
+  const Tensor shard = at::zeros(parameter.shard_shape(), parameter.precision().master);
   real_part(shard, block).copy_(block_of(whole, block));
   parameter.assign(shard);
 }
@@ -56,6 +56,19 @@ void see_gradient(Worst& worst, const tensor::Mesh& mesh, nn::Parameter& paramet
   see_padding(worst, parameter.value(), block, name);
 }
 
+double gradient_norm(const tensor::Mesh& mesh, const nn::Parameters& parameters) {
+  double squares = 0;
+  for (const nn::ParameterPtr& p : parameters) {
+    // Of the ranks that have the same, the first counts.
+    if (p->layout().replicas(mesh.grid(), mesh.coord())[0] != mesh.world().rank()) continue;
+    squares += p->gradient().to(at::kDouble).square().sum().item<double>();
+  }
+  if (mesh.everyone().size() > 1) {
+    mesh.everyone().all_reduce({&squares, 1, schedule::DType::kF64}).wait();
+  }
+  return std::sqrt(squares);
+}
+
 namespace {
 
 Tensor own_samples(const tensor::Mesh& mesh, const Tensor& all, const grid::Axes& axes) {
@@ -68,8 +81,9 @@ void load_all(Worst& worst, const tensor::Mesh& mesh, const model::Gpt& gpt, con
               const Weights& weights) {
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     const grid::Block block = block_here(mesh, *parameter);
-    const bool same = at::equal(real_part(parameter->master(), block),
-                                block_of(initial.at(parameter->name()), block));
+    const bool same = at::equal(
+        real_part(parameter->value(), block),
+        block_of(initial.at(parameter->name()), block).to(parameter->precision().compute));
     worst.see(same ? 0 : INFINITY, parameter->name() + " initial value");
     load(mesh, *parameter, weights.at(parameter->name()));
   }
@@ -78,6 +92,7 @@ void load_all(Worst& worst, const tensor::Mesh& mesh, const model::Gpt& gpt, con
 struct Comparison {
   Worst worst;  // of logits and gradients
   double loss_error = 0;
+  double norm_error = 0;
 };
 
 /// Runs one step on the grid of the world and compares everything with the reference.
@@ -115,7 +130,8 @@ Comparison compare(comm::World& world, const Case& c, const Weights& initial,
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     see_gradient(worst, mesh, *parameter, reference.gradients.at(parameter->name()));
   }
-  return {worst, std::abs(total - reference.loss) / std::abs(reference.loss)};
+  const double norm = gradient_norm(mesh, gpt.parameters());
+  return {worst, std::abs(total / reference.loss - 1), std::abs(norm / reference.norm - 1)};
 }
 
 }  // namespace
@@ -126,12 +142,16 @@ void check_case(comm::World& world, const Case& c) {
   const Weights weights = perturbed(initial);
   const Tensor tokens = some_tokens(c.samples, c.spec.context, c.spec.vocabulary, 1);
   const Tensor targets = some_tokens(c.samples, c.spec.context, c.spec.vocabulary, 2);
-  const ReferenceResult reference = run_reference(c.spec, weights, tokens, targets, 3, c.training);
-  const auto [worst, loss_error] = compare(world, c, initial, weights, tokens, targets, reference);
+  const ReferenceResult reference =
+      run_reference(c.spec, in_float64(weights, c.spec.precision), tokens, targets, 3, c.training);
+  const auto [worst, loss_error, norm_error] =
+      compare(world, c, initial, weights, tokens, targets, reference);
   expect_on_all_ranks(world, worst.error <= c.tolerance,
                       concat(grid, ": error ", worst.error, " of ", worst.where));
   expect_on_all_ranks(world, loss_error <= c.loss_tolerance,
                       concat(grid, ": error ", loss_error, " of the loss"));
+  expect_on_all_ranks(world, norm_error <= c.loss_tolerance,
+                      concat(grid, ": error ", norm_error, " of the gradients' norm"));
 }
 
 void run_case(const Case& c) {

@@ -1,4 +1,4 @@
-// A whole GPT on larger grids, and in bf16, against one process.
+// A whole GPT on larger grids, and in float, against one process.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -45,18 +45,7 @@ TEST_P(LargerGrids, Of64EqualSerial) {
       {.sizes = {.x = 4, .y = 4, .z = 4}, .spec = spec_of(16, 1, 8, 53, GetParam()), .samples = 4});
 }
 
-/// Numbers of bf16 have 8 bits. Errors are those of the largest element of each tensor.
-TEST_P(LargerGrids, Bf16IsNearFloat) {
-  Case c{.sizes = {.x = 2, .y = 2, .z = 2},
-         .spec = spec_of(4, 2, 8, 37, GetParam()),
-         .samples = 8,
-         .tolerance = 0.1,
-         .loss_tolerance = 1e-2};
-  c.spec.precision = nn::Precision::bf16();
-  run_case(c);
-}
-
-TEST_P(LargerGrids, FloatIsNearFloatOfOneProcess) {
+TEST_P(LargerGrids, FloatIsNearFloat64) {
   Case c{.sizes = {.x = 2, .y = 2, .z = 2},
          .spec = spec_of(4, 2, 8, 37, GetParam()),
          .samples = 8,

@@ -89,10 +89,12 @@ class Reference {
 Weights initial_weights(const GptSpec& spec) {
   comm::World world = comm::self::open();
   const tensor::Mesh mesh(world, grid::Grid());
-  const model::Gpt gpt(mesh, spec, 1);
+  GptSpec wide = spec;
+  wide.precision = {spec.precision.master, spec.precision.master};
+  const model::Gpt gpt(mesh, wide, 1);
   Weights weights;
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
-    weights[parameter->name()] = parameter->master().detach();
+    weights[parameter->name()] = parameter->value().detach();
   }
   return weights;
 }
@@ -105,6 +107,15 @@ Weights perturbed(const Weights& weights) {
     for (const std::int64_t size : value.sizes()) whole.ranges.push_back({0, size});
     tensor::fill_normal(noise, value.sizes().vec(), whole, tensor::key_of(99, name), 0.3);
     result[name] = value + noise;
+  }
+  return result;
+}
+
+Weights in_float64(const Weights& weights, const nn::Precision& precision) {
+  Weights result;
+  for (const auto& [name, value] : weights) {
+    const bool matrix = value.dim() == 2;
+    result[name] = value.to(matrix ? precision.compute : precision.master).to(at::kDouble);
   }
   return result;
 }
@@ -122,7 +133,12 @@ ReferenceResult run_reference(const GptSpec& spec, const Weights& weights, const
   ReferenceResult result;
   result.logits = logits.detach();
   result.loss = loss.item<double>();
-  for (const auto& [name, leaf] : leaves) result.gradients[name] = leaf.grad();
+  double squares = 0;
+  for (const auto& [name, leaf] : leaves) {
+    result.gradients[name] = leaf.grad();
+    squares += leaf.grad().square().sum().item<double>();
+  }
+  result.norm = std::sqrt(squares);
   return result;
 }
 

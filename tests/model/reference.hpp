@@ -17,17 +17,22 @@ using Weights = std::map<std::string, Tensor>;
 struct ReferenceResult {
   Tensor logits;
   double loss = 0;
+  double norm = 0;  ///< of all gradients together
   Weights gradients;
 };
 
-/// The parameters that every rank initialises its part of.
+/// The parameters that every rank initialises its part of, in the master type.
 Weights initial_weights(const model::GptSpec& spec);
 
 /// With noise added, so that no bias is zero and no scale one.
 Weights perturbed(const Weights& weights);
 
-/// One forward and backward pass over all samples. With `training`, dropout multiplies by our
-/// masks.
+/// The values that parameters of this precision compute with, exactly: rounded as they hold them
+/// (matrices in the type of computation, vectors in the master type) and then widened.
+Weights in_float64(const Weights& weights, const nn::Precision& precision);
+
+/// One forward and backward pass over all samples, in the type of the weights. With `training`,
+/// dropout multiplies by our masks.
 ReferenceResult run_reference(const model::GptSpec& spec, const Weights& weights,
                               const Tensor& tokens, const Tensor& targets, std::uint64_t step,
                               bool training);

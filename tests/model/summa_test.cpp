@@ -74,18 +74,7 @@ TEST(SummaGpt, WithoutDropout) {
   run_case(c);
 }
 
-/// Numbers of bf16 have 8 bits. Errors are those of the largest element of each tensor.
-TEST(SummaGpt, Bf16IsNearFloat) {
-  Case c{.sizes = {.x = 2, .y = 2, .z = 2},
-         .spec = spec_of(4),
-         .samples = 8,
-         .tolerance = 0.1,
-         .loss_tolerance = 1e-2};
-  c.spec.precision = nn::Precision::bf16();
-  run_case(c);
-}
-
-TEST(SummaGpt, FloatIsNearFloatOfOneProcess) {
+TEST(SummaGpt, FloatIsNearFloat64) {
   Case c{.sizes = {.x = 2, .y = 2, .z = 2},
          .spec = spec_of(4),
          .samples = 8,

@@ -236,6 +236,72 @@ TEST(DryRun, PeakIsThatOfARealRun) {
   }
 }
 
+/// Values are made where they stay, so a model takes no more while it is built than in a step, and
+/// what it takes is known before.
+TEST(DryRun, ConstructionTakesNoMoreThanTheFirstStep) {
+  GptSpec spec = odd_spec();
+  spec.vocabulary = 515;
+  spec.width = 128;
+  spec.layers = 3;
+  const std::vector<grid::Sizes> grids = {{},
+                                          {.data = 4},
+                                          {.x = 2, .y = 2},
+                                          {.y = 2, .z = 2},
+                                          {.z = 2, .data = 2},
+                                          {.data = 2, .pipe = 2},
+                                          {.z = 2, .pipe = 2}};
+  for (const nn::Precision precision : {nn::Precision::bf16(), nn::Precision::float32()}) {
+    for (const optim::Zero zero :
+         {optim::Zero::kNothing, optim::Zero::kMoments, optim::Zero::kGradients}) {
+      for (const grid::Sizes& sizes : grids) {
+        if (sizes.pipe > 1 && zero == optim::Zero::kGradients) continue;  // it is refused
+        const grid::Grid grid(sizes);
+        spec.precision = precision;
+        Recipe recipe = recipe_of(spec);
+        recipe.optimizer.zero = zero;
+        on_threads(grid.ranks(), [&](comm::World& world) {
+          const StepRecord real = train::record_step(world, grid, recipe, reader(spec));
+          const StepRecord dry = train::dry_run(grid, world.rank(), recipe);
+          const std::string where = concat(grid, ", stage ", static_cast<int>(zero), " of ",
+                                           c10::toString(precision.compute));
+          const auto built = static_cast<double>(real.construction.total().value());
+          expect_on_all_ranks(world, real.construction.total() <= real.at_peak.total(),
+                              concat(where, ": ", real.construction.total(), " to be built, ",
+                                     real.at_peak.total(), " in the step"));
+          expect_on_all_ranks(world,
+                              std::abs(static_cast<double>(dry.construction.total().value()) -
+                                       built) <= 0.01 * built,
+                              concat(where, ": dry ", dry.construction.total(), ", real ", built));
+        });
+      }
+    }
+  }
+}
+
+/// To the byte, in a model whose parameters are larger than the piece that is made at once.
+TEST(DryRun, ConstructionIsWhatStays) {
+  GptSpec spec;
+  spec.vocabulary = 51200;
+  spec.width = 4096;
+  spec.heads = 32;
+  spec.layers = 4;
+  spec.context = 2048;
+  spec.precision = nn::Precision::bf16();
+  const Recipe recipe = recipe_of(spec);
+  for (const grid::Sizes& sizes : {grid::Sizes{}, grid::Sizes{.z = 2, .data = 4}}) {
+    const StepRecord dry = train::dry_run(grid::Grid(sizes), 0, recipe);
+    // 2 bytes in bf16 and 4 of the gradient for each element; of the master copy and the moments
+    // 12 for each of this rank's part.
+    const double matrices = 51200.0 * 4096 + 2048 * 4096 + 4 * 12 * 4096.0 * 4096;
+    const double expected = matrices / sizes.z * (2 + 4 + 12.0 / sizes.data);
+    EXPECT_NEAR(static_cast<double>(dry.construction.total().value()), expected, 1e-3 * expected);
+    EXPECT_LT(dry.construction.total(), dry.at_peak.total());
+    EXPECT_EQ(dry.peak(), dry.at_peak.total());
+    EXPECT_NEAR(static_cast<double>(dry.peaks[tensor::MemoryClass::kParameters].value()),
+                2 * matrices / sizes.z, 2e-3 * matrices);
+  }
+}
+
 /// The process's resident memory, in bytes.
 std::int64_t resident() {
   std::ifstream file("/proc/self/statm");

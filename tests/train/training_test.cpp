@@ -103,21 +103,6 @@ TEST(Training, TwoRunsAreBitEqual) {
   }
 }
 
-TEST(Training, Bf16FollowsFloat64FromAfar) {
-  const std::vector<StepResult> exact = train_alone(recipe_of());
-  Recipe recipe = recipe_of();
-  recipe.model.precision = nn::Precision::bf16();
-  for (const grid::Sizes& sizes : {grid::Sizes{.data = 4}, grid::Sizes{.x = 2, .z = 2}}) {
-    on_threads(4, [&](comm::World& world) {
-      const std::vector<StepResult> rough = train_on(world, grid::Grid(sizes), recipe);
-      for (std::size_t i = 0; i < kSteps; ++i) {
-        const double error = std::abs(rough[i].loss / exact[i].loss - 1);
-        expect_on_all_ranks(world, error < 0.02, concat("step ", i + 1, ": ", error));
-      }
-    });
-  }
-}
-
 /// Every rank must come to the same loss, and it must not depend on dropout.
 TEST(Training, ValidationOnGrids) {
   const Recipe recipe = recipe_of();
