@@ -193,7 +193,7 @@ TEST(DryRun, PeakIsThatOfARealRun) {
         expect_on_all_ranks(
             world, std::abs(ratio - 1) < 0.01,
             concat(grid, ": dry ", dry.at_peak.total(), ", real ", real.at_peak.total()));
-        for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
+        for (std::size_t i = 0; i < tensor::kPlannedClasses; ++i) {
           const double a = static_cast<double>(dry.peaks.by_class[i].value());
           const double b = static_cast<double>(real.peaks.by_class[i].value());
           expect_on_all_ranks(world, std::abs(a - b) <= 0.01 * b,
