@@ -9,6 +9,7 @@
 #include <ATen/ops/linear.h>
 #include <gtest/gtest.h>
 
+#include "fourfold/base/processor.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/nn/loss.hpp"
 #include "fourfold/nn/summa_table.hpp"
@@ -161,8 +162,10 @@ TEST(SummaLinear, IsBitEqualWithEveryOverlap) {
   });
 }
 
-/// Sums of bf16 are made in float and rounded once, whatever the number of ranks.
+/// Sums of bf16 are made in float and rounded once, whatever the number of ranks. Native products
+/// on a processor without AVX-512 round partial sums too (docs/decisions/006).
 TEST(SummaLinear, Bf16IsNearFloat) {
+  const double tolerance = takes_special_way(Choice::kBf16Products) ? 0.05 : 0.01;
   const LinearSpec spec{.name = "layer", .in = 96, .out = 60};
   const Serial serial(spec, 24);
   for (const grid::Sizes& sizes :
@@ -186,7 +189,7 @@ TEST(SummaLinear, Bf16IsNearFloat) {
           "input gradient");
       const bool types = output.scalar_type() == at::kBFloat16 &&
                          layer.linear.weight()->gradient().scalar_type() == at::kFloat;
-      expect_on_all_ranks(world, worst.error < 0.01 && types,
+      expect_on_all_ranks(world, worst.error < tolerance && types,
                           concat(grid, ": error ", worst.error, " of ", worst.where));
     });
   }
