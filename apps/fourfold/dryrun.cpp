@@ -89,7 +89,7 @@ Json to_json(const Result& result) {
                                      {"wire_bytes", count.wire.bytes.value()},
                                      {"messages", count.wire.messages}});
   }
-  for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
+  for (std::size_t i = 0; i < tensor::kPlannedClasses; ++i) {
     const auto kind = static_cast<tensor::MemoryClass>(i);
     json["memory"][to_string(kind)] = result.record.peaks[kind].value();
     json["memory_at_peak"][to_string(kind)] = result.record.at_peak[kind].value();
@@ -139,7 +139,7 @@ void print(const Result& result) {
                 to_string(count.wire.bytes).c_str(), static_cast<long long>(count.wire.messages));
   }
   std::printf("\n%-15s %12s %12s %12s\n", "memory", "construction", "at the peak", "largest");
-  for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
+  for (std::size_t i = 0; i < tensor::kPlannedClasses; ++i) {
     const auto kind = static_cast<tensor::MemoryClass>(i);
     std::printf("%-15s %12s %12s %12s\n", std::string(to_string(kind)).c_str(),
                 to_string(result.record.construction[kind]).c_str(),

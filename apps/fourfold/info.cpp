@@ -1,7 +1,9 @@
 // fourfold info: what this program is built from and what the machine can do.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fourfold/base/file.hpp"
+#include "fourfold/base/processor.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/comm/mpi/mpi.hpp"
 #include "fourfold/launch/environment.hpp"
@@ -31,6 +34,7 @@ struct RankInfo {
   std::array<char, 64> cores{};
   double gemm_f32 = 0;
   double gemm_bf16 = 0;
+  std::array<std::int64_t, kChoices> special{};  ///< by choice: whether that way is taken
 };
 
 RankInfo measure(comm::World& world, const comm::Communicator& everyone) {
@@ -38,6 +42,9 @@ RankInfo measure(comm::World& world, const comm::Communicator& everyone) {
   info.process = getpid();
   info.threads = launch::kernel_threads();
   std::snprintf(info.cores.data(), info.cores.size(), "%s", launch::bind_to_cores().cores.c_str());
+  for (std::size_t i = 0; i < kChoices; ++i) {
+    info.special[i] = takes_special_way(static_cast<Choice>(i)) ? 1 : 0;
+  }
   // All ranks at once, as in training: they share the memory and the power of the machine.
   if (world.size() > 1) everyone.barrier().wait();
   info.gemm_f32 = tensor::gemm_rate(DType::kF32).value();
@@ -56,12 +63,47 @@ std::vector<RankInfo> gather(const comm::Communicator& everyone, const RankInfo&
   return all;
 }
 
+/// What libtorch's kernels for bf16 may use of AMX.
+std::string tiles() {
+  const char* limit = std::getenv("ONEDNN_MAX_CPU_ISA");
+  const std::string limited = limit != nullptr ? concat(", ONEDNN_MAX_CPU_ISA=", limit) : "";
+  switch (tiles_of_processor()) {
+    case Tiles::kNone:
+      return "none" + limited;
+    case Tiles::kUsable:
+      return "there" + limited;
+    case Tiles::kNotDescribed:
+      return "not described by the processor" + limited;
+  }
+  return "";
+}
+
+/// The ranks of a job should compute in the same ways: those of rank 0 do not differ from others'.
+bool ranks_agree(const std::vector<RankInfo>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](const RankInfo& rank) { return rank.special == ranks[0].special; });
+}
+
+nlohmann::json choices() {
+  nlohmann::json json;
+  for (std::size_t i = 0; i < kChoices; ++i) {
+    const ChoiceText text = describe(static_cast<Choice>(i));
+    std::string key = text.name;
+    std::replace(key.begin(), key.end(), ' ', '_');
+    json[key] = {{"way", text.way}, {"by", text.by}};
+  }
+  return json;
+}
+
 nlohmann::json to_json(const comm::World& world, const std::vector<RankInfo>& ranks) {
   nlohmann::json json = {{"version", FOURFOLD_VERSION},
                          {"libtorch", tensor::libtorch_version()},
                          {"blas", tensor::blas_library()},
                          {"mpi", comm::mpi::library_version()},
                          {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
+                         {"choices", choices()},
+                         {"ranks_choose_alike", ranks_agree(ranks)},
+                         {"amx_tiles", tiles()},
                          {"ranks", nlohmann::json::array()}};
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     json["ranks"].push_back({{"rank", i},
@@ -76,12 +118,21 @@ nlohmann::json to_json(const comm::World& world, const std::vector<RankInfo>& ra
 }
 
 void print(const comm::World& world, const std::vector<RankInfo>& ranks) {
-  std::printf("Fourfold   %s\n", FOURFOLD_VERSION);
-  std::printf("libtorch   %s\n", tensor::libtorch_version().c_str());
-  std::printf("BLAS       %s\n", tensor::blas_library().c_str());
-  std::printf("MPI        %s\n", comm::mpi::library_version().c_str());
-  std::printf("backends   self, thread, mpi, recording\n");
-  std::printf("cores      %ld on this host\n\n", sysconf(_SC_NPROCESSORS_ONLN));
+  const auto line = [](const std::string& name, const std::string& text) {
+    std::printf("%-14s %s\n", name.c_str(), text.c_str());
+  };
+  line("Fourfold", FOURFOLD_VERSION);
+  line("libtorch", tensor::libtorch_version());
+  line("BLAS", tensor::blas_library());
+  line("MPI", comm::mpi::library_version());
+  line("backends", "self, thread, mpi, recording");
+  line("cores", concat(sysconf(_SC_NPROCESSORS_ONLN), " on this host"));
+  for (std::size_t i = 0; i < kChoices; ++i) {
+    const ChoiceText text = describe(static_cast<Choice>(i));
+    line(text.name, concat(text.way, " (", text.by, ")"));
+  }
+  line("AMX tiles", tiles());
+  std::printf("\n");
   std::printf("%4s  %-16s %8s  %-8s %7s  %14s  %14s\n", "rank", "host", "process", "cores",
               "threads", "GEMM f32", "GEMM bf16");
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -90,6 +141,12 @@ void print(const comm::World& world, const std::vector<RankInfo>& ranks) {
                 ranks[i].cores.data(), static_cast<long long>(ranks[i].threads),
                 to_string(FlopsPerSecond(ranks[i].gemm_f32)).c_str(),
                 to_string(FlopsPerSecond(ranks[i].gemm_bf16)).c_str());
+  }
+  if (!ranks_agree(ranks)) {
+    std::printf(
+        "\nThe ranks' processors differ, and so do their ways to compute: results of different "
+        "ranks are\nrounded differently. FOURFOLD_VECTORS and FOURFOLD_BF16_PRODUCTS force one "
+        "way on all.\n");
   }
   if (tensor::blas_library().find("openblas") == std::string::npos) {
     std::printf(

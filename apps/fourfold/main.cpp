@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/base/processor.hpp"
 #include "fourfold/launch/environment.hpp"
 
 #include "apps/fourfold/commands.hpp"
@@ -43,6 +44,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     fourfold::launch::ensure_thread_variables(argv);
+    fourfold::check_choices();
     return run(argc, argv);
   } catch (const fourfold::Error& error) {
     print_error(error.what());

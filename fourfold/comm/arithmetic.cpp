@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "fourfold/base/processor.hpp"
+
 namespace fourfold::comm {
 
 namespace {
@@ -75,17 +77,10 @@ FOURFOLD_INLINE void combine_any(void* out, const void* a, const void* b, std::i
                                           std::int64_t count, DType dtype, ReduceOp op) {
   combine_any(out, a, b, count, dtype, op);
 }
-bool has_wide() {
-  static const bool kHas = __builtin_cpu_supports("avx2") != 0;
-  return kHas;
-}
 #else
 void combine_wide(void* out, const void* a, const void* b, std::int64_t count, DType dtype,
                   ReduceOp op) {
   combine_any(out, a, b, count, dtype, op);
-}
-bool has_wide() {
-  return true;
 }
 #endif
 
@@ -93,7 +88,7 @@ bool has_wide() {
 
 void combine(void* out, const void* a, const void* b, std::int64_t count, DType dtype,
              ReduceOp op) {
-  if (!has_wide()) return combine_any(out, a, b, count, dtype, op);
+  if (!takes_special_way(Choice::kVectors)) return combine_any(out, a, b, count, dtype, op);
   // Wide stores that cross cache lines cost more than they save.
   constexpr std::uintptr_t kVector = 32;
   const std::int64_t size = schedule::size_of(dtype);

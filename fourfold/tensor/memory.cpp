@@ -6,6 +6,7 @@
 #include <limits>
 #include <malloc.h>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include <c10/core/Allocator.h>
@@ -16,13 +17,13 @@ namespace fourfold::tensor {
 
 std::string_view to_string(MemoryClass kind) {
   constexpr std::array<std::string_view, kMemoryClasses> kNames = {
-      "parameters", "gradients", "optimizer", "activations", "communication"};
+      "parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
 Bytes MemoryUse::total() const {
   Bytes sum;
-  for (const Bytes& bytes : by_class) sum += bytes;
+  for (std::size_t i = 0; i < kPlannedClasses; ++i) sum += by_class[i];
   return sum;
 }
 
@@ -66,58 +67,109 @@ namespace {
 thread_local std::shared_ptr<MemoryTally> thread_tally;
 thread_local MemoryClass thread_class = MemoryClass::kActivations;
 
-/// An allocation of another allocator that is counted.
-struct Counted {
+/// A piece of another allocator's memory, and where it is counted.
+struct Piece {
+  /// For the thread's meter and class; not counted if there is none.
+  Piece(c10::DataPtr piece, std::size_t size)
+      : memory(std::move(piece)),
+        tally(thread_tally),
+        bytes(static_cast<std::int64_t>(size)),
+        kind(thread_class) {
+    if (tally != nullptr) tally->add(kind, bytes);
+  }
+  Piece(const Piece&) = delete;
+  Piece& operator=(const Piece&) = delete;
+  ~Piece() {
+    if (tally != nullptr) tally->add(kind, -bytes);
+  }
+
   c10::DataPtr memory;
+  std::shared_ptr<MemoryTally> tally;
   std::int64_t bytes;
   MemoryClass kind;
-  std::shared_ptr<MemoryTally> tally;
 };
 
-void free_counted(void* context) {
-  const std::unique_ptr<Counted> counted(static_cast<Counted*>(context));
-  counted->tally->add(counted->kind, -counted->bytes);
-}
-
-/// Stands before an allocator of libtorch and counts for the thread's meter, if it has one.
-class CountingAllocator final : public c10::Allocator {
+/// Stands before an allocator of libtorch.
+class CountingAllocator : public c10::Allocator {
  public:
   explicit CountingAllocator(c10::Allocator* inner) : inner_(inner) {}
 
   // libtorch 1.13 has `allocate` const, later versions have it not, and `copy_data` besides: so
   // without "override".
   // NOLINTBEGIN(modernize-use-override)
-  c10::DataPtr allocate(std::size_t bytes) const { return count(bytes); }
-  c10::DataPtr allocate(std::size_t bytes) { return count(bytes); }
+  c10::DataPtr allocate(std::size_t bytes) const { return take(bytes); }
+  c10::DataPtr allocate(std::size_t bytes) { return take(bytes); }
   void copy_data(void* to, const void* from, std::size_t bytes) const {
     if (to != nullptr) std::memcpy(to, from, bytes);
   }
   // NOLINTEND(modernize-use-override)
 
+ protected:
+  c10::DataPtr from_inner(std::size_t bytes) const { return inner_->allocate(bytes); }
+
  private:
-  c10::DataPtr count(std::size_t bytes) const {
-    c10::DataPtr memory = inner_->allocate(bytes);
-    if (thread_tally == nullptr || bytes == 0) return memory;
-    auto counted = std::make_unique<Counted>();
-    counted->bytes = static_cast<std::int64_t>(bytes);
-    counted->kind = thread_class;
-    counted->tally = thread_tally;
-    counted->tally->add(counted->kind, counted->bytes);
-    void* data = memory.get();
-    const c10::Device device = memory.device();
-    counted->memory = std::move(memory);
-    return {data, counted.release(), &free_counted, device};
-  }
+  virtual c10::DataPtr take(std::size_t bytes) const = 0;
 
   c10::Allocator* inner_;
+};
+
+/// Main memory. Libraries inside libtorch allocate by plain addresses (`raw_allocate`), which works
+/// only if the address is all that is needed to free the memory. So a header lies before the data
+/// of every piece, counted or not.
+class MainMemory final : public CountingAllocator {
+ public:
+  using CountingAllocator::CountingAllocator;
+
+  c10::DeleterFnPtr raw_deleter() const override { return &free_data; }
+
+ private:
+  /// A multiple of the 64 bytes at which libtorch aligns data.
+  static constexpr std::size_t kHeader = (sizeof(Piece) + 63) / 64 * 64;
+
+  static void free_data(void* data) {
+    if (data == nullptr) return;
+    auto* header = std::launder(reinterpret_cast<Piece*>(static_cast<std::byte*>(data) - kHeader));
+    // The header lies in the memory that it owns.
+    const c10::DataPtr memory = std::move(header->memory);
+    std::destroy_at(header);
+  }
+
+  c10::DataPtr take(std::size_t bytes) const override {
+    if (bytes == 0) return {nullptr, nullptr, &free_data, c10::Device(c10::kCPU)};
+    TORCH_CHECK(bytes <= std::numeric_limits<std::size_t>::max() - kHeader, "no memory for ", bytes,
+                " bytes");
+    c10::DataPtr memory = from_inner(bytes + kHeader);
+    const c10::Device device = memory.device();
+    auto* start = static_cast<std::byte*>(memory.get());
+    new (start) Piece(std::move(memory), bytes);
+    void* data = start + kHeader;
+    return {data, data, &free_data, device};
+  }
+};
+
+/// Meta tensors have no data, and so a context of their own.
+class MetaMemory final : public CountingAllocator {
+ public:
+  using CountingAllocator::CountingAllocator;
+
+ private:
+  static void free_piece(void* piece) { delete static_cast<Piece*>(piece); }
+
+  c10::DataPtr take(std::size_t bytes) const override {
+    c10::DataPtr memory = from_inner(bytes);
+    if (thread_tally == nullptr || bytes == 0) return memory;
+    void* data = memory.get();
+    const c10::Device device = memory.device();
+    return {data, std::make_unique<Piece>(std::move(memory), bytes).release(), &free_piece, device};
+  }
 };
 
 /// libtorch's allocators are global, and may only be changed while there is one thread: so at the
 /// start of the process, whether a meter follows or not. (Libraries start before the program, so
 /// that libtorch's own are there.)
 bool install() {
-  static CountingAllocator cpu(c10::GetAllocator(c10::kCPU));
-  static CountingAllocator meta(c10::GetAllocator(c10::kMeta));
+  static MainMemory cpu(c10::GetAllocator(c10::kCPU));
+  static MetaMemory meta(c10::GetAllocator(c10::kMeta));
   c10::SetAllocator(c10::kCPU, &cpu, 100);
   c10::SetAllocator(c10::kMeta, &meta, 100);
   return true;

@@ -13,10 +13,22 @@
 
 namespace fourfold::tensor {
 
-enum class MemoryClass { kParameters, kGradients, kOptimizer, kActivations, kCommunication };
-inline constexpr std::size_t kMemoryClasses = 5;
+/// Workspace is what a product needs while it is made, beyond operands and result: scratch of a
+/// library, copies in another type. It depends on the processor and the library, so that a dry run
+/// does not know it.
+enum class MemoryClass {
+  kParameters,
+  kGradients,
+  kOptimizer,
+  kActivations,
+  kCommunication,
+  kWorkspace
+};
+inline constexpr std::size_t kMemoryClasses = 6;
+/// All but workspace, which is the last: what totals are made of, and a dry run knows.
+inline constexpr std::size_t kPlannedClasses = 5;
 
-/// "parameters", "gradients", "optimizer", "activations", "communication".
+/// "parameters", "gradients", "optimizer", "activations", "communication", "workspace".
 std::string_view to_string(MemoryClass kind);
 
 /// Bytes by class.
@@ -24,6 +36,7 @@ struct MemoryUse {
   std::array<Bytes, kMemoryClasses> by_class{};
 
   Bytes operator[](MemoryClass kind) const { return by_class[static_cast<std::size_t>(kind)]; }
+  /// Without workspace: the same on every processor.
   Bytes total() const;
   bool operator==(const MemoryUse&) const = default;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/base/processor.hpp"
 
 namespace fourfold::tensor {
 
@@ -78,6 +79,7 @@ Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap)
       backlog_(backlog_window(overlap, grid)),
       gathers_(overlap.weights, overlap.window),
       inputs_(overlap.halves) {
+  check_choices();  // here, where its error is the user's, and not in the first kernel
   coord_ = grid.coord_of(world.rank());
   for (const auto& [axes, purpose] : groups()) {
     entries_.push_back({axes, purpose, world.communicator(grid.group(axes, world.rank()))});

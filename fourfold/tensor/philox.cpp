@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "fourfold/tensor/simd.hpp"
+#include "fourfold/base/processor.hpp"
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -112,7 +112,7 @@ void philox_words(std::uint32_t* out, std::uint64_t key, std::uint64_t row, std:
                   std::int64_t counters) {
   std::int64_t done = 0;
 #ifdef __x86_64__
-  if (has_wide_vectors()) done = wide_words(out, key, row, first, counters);
+  if (takes_special_way(Choice::kVectors)) done = wide_words(out, key, row, first, counters);
 #endif
   for (; done < counters; ++done) {
     words_of(out + 4 * done, key, row, first + static_cast<std::uint64_t>(done));

@@ -1,22 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/tensor/product.hpp"
 
+#include <cstdlib>
+
 #include "fourfold/base/check.hpp"
+#include "fourfold/base/processor.hpp"
+#include "fourfold/tensor/memory.hpp"
 #include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::tensor {
 
 namespace {
 
-/// Whether this processor multiplies bf16 faster than float. Where it does not, libtorch's kernels
-/// for bf16 are 20 times slower than those for float (docs/decisions/006).
-bool has_bf16_products() {
-#ifdef __x86_64__
-  static const bool kHas = __builtin_cpu_supports("avx512bf16") != 0;
-  return kHas;
-#else
-  return true;
-#endif
+/// libtorch multiplies bf16 by oneDNN, which must not touch tiles that the processor does not
+/// describe. oneDNN reads this variable at its first product and no other setting of it can be
+/// reached through libtorch: so it is set at the start of the process, while there is one thread,
+/// unless the user has.
+bool avoid_tiles_without_description() {
+  if (tiles_of_processor() != Tiles::kNotDescribed) return false;
+  return setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", 0) == 0;
+}
+[[maybe_unused]] const bool kAvoided = avoid_tiles_without_description();
+
+/// libtorch gives smaller products of bf16 not to oneDNN but to loops of its own, which in version
+/// 1.13 round every partial sum to bf16.
+constexpr std::int64_t kSmallestForOneDnn = 16 * 16 * 16;
+
+bool multiplies_natively(const Tensor& a, const Tensor& b) {
+  return a.size(0) * a.size(1) * b.size(1) > kSmallestForOneDnn &&
+         takes_special_way(Choice::kBf16Products);
 }
 
 void multiply_plainly(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
@@ -27,11 +39,11 @@ void multiply_plainly(Tensor& out, const Tensor& a, const Tensor& b, Into into) 
   }
 }
 
-/// A product of bf16: by way of float where that is faster. Where it is not, the product is rounded
-/// before it is added to what is wider.
+/// A product of bf16: by libtorch's own kernels, or by way of float. By the former, the product is
+/// rounded before it is added to what is wider.
 void multiply_bf16(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
   const bool same_type = out.scalar_type() == a.scalar_type();
-  const bool native = has_bf16_products();
+  const bool native = multiplies_natively(a, b);
   if (native && same_type) return multiply_plainly(out, a, b, into);
   if (!native && !same_type) {
     return multiply_plainly(out, a.to(at::kFloat), b.to(at::kFloat), into);
@@ -47,6 +59,9 @@ void multiply_bf16(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
 }  // namespace
 
 void multiply(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
+  // What a library needs depends on the processor; a dry run does not.
+  if (out.is_meta()) return;
+  const MemoryScope scope(MemoryClass::kWorkspace);
   if (a.scalar_type() == at::kBFloat16) return multiply_bf16(out, a, b, into);
   multiply_plainly(out, a, b, into);
 }

@@ -11,9 +11,9 @@ namespace fourfold::tensor {
 /// Whether a product replaces what is in `out` or is added to it.
 enum class Into { kNew, kSum };
 
-/// out = a·b or out += a·b, by the fastest way that this processor has for the type. Transposed and
-/// strided views cost nothing, but for bf16 by way of float, which copies. `out` may be wider than
-/// operands of bf16.
+/// out = a·b or out += a·b. Transposed and strided views cost nothing, but for bf16 by way of float
+/// (Choice::kBf16Products, docs/decisions/006), which copies. `out` may be wider than operands of
+/// bf16. All memory that this needs is of the class workspace. For meta tensors nothing is done.
 void multiply(Tensor& out, const Tensor& a, const Tensor& b, Into into = Into::kNew);
 
 /// The same as a step of the schedule.

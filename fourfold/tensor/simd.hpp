@@ -1,4 +1,5 @@
-// Loops compiled twice: for every processor, and for those with wide vectors, chosen when they run.
+// Loops compiled twice: for every processor, and for those with wide vectors, chosen when they run
+// (Choice::kVectors).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "fourfold/base/processor.hpp"
 #include "fourfold/comm/buffer.hpp"
 
 namespace fourfold::tensor {
@@ -47,16 +49,8 @@ T* elements(const at::Tensor& tensor) {
 }
 
 #ifdef __x86_64__
-inline bool has_wide_vectors() {
-  static const bool kHas =
-      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  return kHas;
-}
 #define FOURFOLD_WIDE [[gnu::target("avx2,fma")]]
 #else
-inline bool has_wide_vectors() {
-  return false;
-}
 #define FOURFOLD_WIDE
 #endif
 
@@ -68,7 +62,7 @@ FOURFOLD_WIDE void run_wide(Args... args) {
 
 template <class Body, class... Args>
 void run_vectorised(Args... args) {
-  if (has_wide_vectors()) {
+  if (takes_special_way(Choice::kVectors)) {
     run_wide<Body, Args...>(args...);
   } else {
     Body::run(args...);

@@ -32,6 +32,56 @@ TEST(Info, ShowsEveryRankAndWritesTheSameAsJson) {
   EXPECT_EQ(json["cores"], sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+/// Without anything forced, whatever the environment of the tests is.
+const std::vector<std::string> kByProcessor = {"FOURFOLD_VECTORS=", "FOURFOLD_BF16_PRODUCTS="};
+
+nlohmann::json info(const std::vector<std::string>& environment, std::string& printed) {
+  const auto file = std::filesystem::temp_directory_path() / concat("fourfold-info-", getpid());
+  const Outcome outcome =
+      run_program({FOURFOLD_PROGRAM, "info", "--json", file.string()}, environment);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  printed = outcome.out;
+  const auto json = nlohmann::json::parse(std::ifstream(file));
+  std::filesystem::remove(file);
+  return json;
+}
+
+TEST(Info, ShowsWhatTheProcessorDecidesAndWhatIsForced) {
+  std::string printed;
+  const auto free = info(kByProcessor, printed);
+  for (const char* choice : {"vectors", "bf16_products"}) {
+    EXPECT_EQ(free["choices"][choice]["by"], "by processor");
+  }
+  EXPECT_NE(printed.find(" (by processor)\n"), std::string::npos) << printed;
+  for (const char* way : {"native", "float"}) {
+    const auto forced =
+        info({"FOURFOLD_VECTORS=plain", concat("FOURFOLD_BF16_PRODUCTS=", way)}, printed);
+    EXPECT_EQ(forced["choices"]["bf16_products"]["way"], way);
+    EXPECT_EQ(forced["choices"]["bf16_products"]["by"], "FOURFOLD_BF16_PRODUCTS");
+    EXPECT_EQ(forced["choices"]["vectors"]["way"], "plain");
+    EXPECT_EQ(forced["ranks_choose_alike"], true);
+    EXPECT_GT(forced["ranks"][0]["gemm_bf16_flops_per_second"], 1e8);
+    for (const std::string& line : {concat("bf16 products  ", way, " (FOURFOLD_BF16_PRODUCTS)\n"),
+                                    std::string("vectors        plain (FOURFOLD_VECTORS)\n")}) {
+      EXPECT_NE(printed.find(line), std::string::npos) << line << " in\n" << printed;
+    }
+  }
+}
+
+TEST(CommandLine, AForcedChoiceThatIsNoneIsOneLineWithStatusTwo) {
+  for (const char* variable : {"FOURFOLD_VECTORS=avx512", "FOURFOLD_BF16_PRODUCTS=fast"}) {
+    for (const auto& arguments : {std::vector<std::string>{"info"}, {"info", "--ranks", "2"}}) {
+      std::vector<std::string> command = {FOURFOLD_PROGRAM};
+      command.insert(command.end(), arguments.begin(), arguments.end());
+      const Outcome outcome = run_program(command, {variable});
+      EXPECT_EQ(outcome.status, 2) << variable;
+      EXPECT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
+      EXPECT_NE(outcome.err.find(concat(variable, " must be ")), std::string::npos) << outcome.err;
+      EXPECT_EQ(outcome.out, "");
+    }
+  }
+}
+
 TEST(CommandLine, BadInputIsOneLineWithStatusTwo) {
   const std::vector<std::vector<std::string>> wrong = {
       {},

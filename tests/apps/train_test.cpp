@@ -152,6 +152,35 @@ TEST(Train, BytesTokenFilesAndOtherPrecisions) {
   EXPECT_TRUE(work.has("tokens/model.safetensors"));
 }
 
+/// Both ways to multiply bf16, on each axis: each follows one rank in float64 to 2% of the loss,
+/// and the ranks need the same memory by classes other than workspace.
+TEST(Train, Bf16OnEveryAxisInBothWays) {
+  const Workspace work;
+  ASSERT_EQ(work.train("exact").status, 0);
+  const json exact = work.json("exact.json")["steps"];
+  for (const std::string grid : {"x=2", "y=2", "z=2", "data=2", "z=2,pipe=2"}) {
+    json memory;
+    for (const char* way : {"native", "float"}) {
+      const std::string name = concat(grid, way);
+      std::vector<std::string> command = work.train_arguments(
+          name, {"--grid", grid, "--set", "train.precision=bf16", "--set", "train.micro_batch=4"});
+      command.insert(command.begin(), FOURFOLD_PROGRAM);
+      const Outcome outcome = run_program(command, {concat("FOURFOLD_BF16_PRODUCTS=", way)});
+      ASSERT_EQ(outcome.status, 0) << name << ": " << outcome.err;
+      json result = work.json(name + ".json");
+      ASSERT_EQ(result["steps"].size(), exact.size());
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        const double loss = exact[i]["loss"];
+        EXPECT_NEAR(result["steps"][i]["loss"].get<double>(), loss, 0.02 * loss) << name;
+      }
+      EXPECT_TRUE(result["memory"].contains("workspace")) << result["memory"];
+      result["memory"].erase("workspace");
+      if (memory.is_null()) memory = result["memory"];
+      EXPECT_EQ(result["memory"], memory) << name;
+    }
+  }
+}
+
 TEST(Sample, IsTheSameOnEveryNumberOfRanks) {
   const Workspace work;
   ASSERT_EQ(work.train("run", {"--set", "train.precision=float32"}).status, 0);

@@ -6,10 +6,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tests/support/both_ways.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -103,6 +106,29 @@ TYPED_TEST(CombineTyped, AtEveryAlignmentAndShortLength) {
                     comm::kDTypeOf<TypeParam>, ReduceOp::kSum);
       ASSERT_EQ(out, expected) << count << " from " << from;
     }
+  }
+}
+
+TYPED_TEST(CombineTyped, BothWaysGiveTheSameBits) {
+  std::vector<TypeParam> a;
+  std::vector<TypeParam> b;
+  for (int i = 0; i < 1037; ++i) {
+    if constexpr (std::is_same_v<TypeParam, BFloat16>) {
+      a.push_back(to_bfloat16(std::sin(static_cast<float>(i))));
+      b.push_back(to_bfloat16(std::exp(std::cos(static_cast<float>(i)))));
+    } else {
+      a.push_back(static_cast<TypeParam>(1e6 * std::sin(i)));
+      b.push_back(static_cast<TypeParam>(1e6 * std::exp(std::cos(i))));
+    }
+  }
+  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
+    std::vector<TypeParam> plain(a.size());
+    both_ways(Choice::kVectors, [&](bool wide) {
+      std::vector<TypeParam> out(a.size());
+      TestFixture::combine(out, a, b, op);
+      if (!wide) plain = out;
+      EXPECT_EQ(std::memcmp(out.data(), plain.data(), out.size() * sizeof(TypeParam)), 0) << op;
+    });
   }
 }
 

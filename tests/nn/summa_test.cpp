@@ -9,6 +9,7 @@
 #include <ATen/ops/linear.h>
 #include <gtest/gtest.h>
 
+#include "fourfold/base/processor.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/nn/loss.hpp"
 #include "fourfold/nn/summa_table.hpp"
@@ -162,8 +163,10 @@ TEST(SummaLinear, IsBitEqualWithEveryOverlap) {
 }
 
 /// Sums of bf16 are made in float and rounded once, whatever the number of ranks. The reference is
-/// in float64 and does not round its operands, either.
+/// in float64 and does not round its operands, either. Native products on a processor without
+/// AVX-512 round partial sums too (docs/decisions/006).
 TEST(SummaLinear, Bf16IsNearFloat64) {
+  const double tolerance = takes_special_way(Choice::kBf16Products) ? 0.05 : 0.01;
   const LinearSpec spec{.name = "layer", .in = 96, .out = 60};
   const Serial serial(spec, 48);
   for (const grid::Sizes& sizes :
@@ -190,7 +193,7 @@ TEST(SummaLinear, Bf16IsNearFloat64) {
       sum_over_replicas(mesh, layer.linear.parameters());
       see_gradient(worst, mesh, *layer.linear.weight(), serial.weight.grad());
       see_gradient(worst, mesh, *layer.linear.bias(), serial.bias.grad());
-      expect_on_all_ranks(world, worst.error < 0.01,
+      expect_on_all_ranks(world, worst.error < tolerance,
                           concat(grid, ": error ", worst.error, " of ", worst.where));
     });
   }

@@ -9,6 +9,8 @@
 #include "fourfold/optim/adamw_kernel.hpp"
 #include "fourfold/optim/schedule.hpp"
 
+#include "tests/support/both_ways.hpp"
+
 namespace fourfold::test {
 namespace {
 
@@ -50,14 +52,17 @@ void compare(at::ScalarType type, double tolerance) {
 }
 
 TEST(AdamW, EqualsTheTextbook) {
-  compare(at::kDouble, 1e-14);
-  compare(at::kFloat, 2e-6);
+  both_ways(Choice::kVectors, [](bool) {
+    compare(at::kDouble, 1e-14);
+    compare(at::kFloat, 2e-6);
+  });
 }
 
 TEST(AdamW, SumOfSquares) {
   const Tensor values = at::randn({10007}, at::kFloat);
   const double expected = values.to(at::kDouble).square().sum().item<double>();
-  EXPECT_NEAR(optim::sum_of_squares(values), expected, 1e-9 * expected);
+  both_ways(Choice::kVectors,
+            [&](bool) { EXPECT_NEAR(optim::sum_of_squares(values), expected, 1e-9 * expected); });
   EXPECT_EQ(optim::sum_of_squares(at::empty({0}, at::kFloat)), 0);
 }
 

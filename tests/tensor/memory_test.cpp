@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/tensor/memory.hpp"
 
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <thread>
 
+#include <c10/core/Allocator.h>
 #include <gtest/gtest.h>
 
 #include "fourfold/tensor/torch.hpp"
@@ -25,9 +28,9 @@ Tensor tensor_of(std::int64_t bytes, c10::Device device = c10::kCPU) {
 
 /// Bytes of each class, in the order of the enumeration.
 MemoryUse use(std::int64_t parameters, std::int64_t gradients, std::int64_t optimizer,
-              std::int64_t activations, std::int64_t communication) {
+              std::int64_t activations, std::int64_t communication, std::int64_t workspace = 0) {
   return {{Bytes(parameters), Bytes(gradients), Bytes(optimizer), Bytes(activations),
-           Bytes(communication)}};
+           Bytes(communication), Bytes(workspace)}};
 }
 
 class MemoryOn : public testing::TestWithParam<c10::DeviceType> {};
@@ -91,6 +94,21 @@ TEST_P(MemoryOn, KeepsThePeaks) {
   EXPECT_EQ(meter.peaks(), use(0, 0, 0, 5, 0));
   tensor_of(2, GetParam());
   EXPECT_EQ(meter.at_peak(), use(0, 0, 0, 7, 0));
+}
+
+/// It differs from processor to processor, and the peak must not.
+TEST_P(MemoryOn, WorkspaceIsOutsideOfTotalAndPeak) {
+  const MemoryMeter meter;
+  const Counting counting(meter);
+  const Tensor kept = tensor_of(5, GetParam());
+  {
+    const MemoryScope scope(MemoryClass::kWorkspace);
+    const Tensor scratch = tensor_of(1000, GetParam());
+    EXPECT_EQ(meter.now(), use(0, 0, 0, 5, 0, 1000));
+    EXPECT_EQ(meter.now().total(), Bytes(5));
+  }
+  EXPECT_EQ(meter.at_peak(), use(0, 0, 0, 5, 0));
+  EXPECT_EQ(meter.peaks(), use(0, 0, 0, 5, 0, 1000));
 }
 
 TEST_P(MemoryOn, CountsOnlyWhileAsked) {
@@ -195,9 +213,85 @@ INSTANTIATE_TEST_SUITE_P(Devices, MemoryOn, testing::Values(c10::kCPU, c10::kMet
                            return c10::DeviceTypeName(parameter.param, true);
                          });
 
+// --- memory by plain addresses, as the libraries inside libtorch take it
+
+TEST(RawMemory, IsFreedByItsAddress) {
+  c10::Allocator& allocator = *c10::GetAllocator(c10::kCPU);
+  for (const bool counted : {false, true}) {
+    const MemoryMeter meter;
+    std::optional<Counting> counting;
+    if (counted) counting.emplace(meter);
+    for (const std::size_t bytes : {1, 63, 64, 65, 4096, 1 << 20}) {
+      void* data = allocator.raw_allocate(bytes);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 64, 0U) << bytes;
+      std::memset(data, 0xab, bytes);
+      EXPECT_EQ(meter.now().total(), Bytes(counted ? static_cast<std::int64_t>(bytes) : 0));
+      allocator.raw_deallocate(data);
+      EXPECT_EQ(meter.now(), MemoryUse{}) << bytes;
+    }
+    EXPECT_EQ(allocator.raw_allocate(0), nullptr);
+    allocator.raw_deallocate(nullptr);
+    EXPECT_EQ(meter.now(), MemoryUse{});
+  }
+}
+
+/// Who frees by address does not know whether it was counted when it was allocated.
+TEST(RawMemory, CountingMayBeginAndEndMeanwhile) {
+  c10::Allocator& allocator = *c10::GetAllocator(c10::kCPU);
+  void* before = allocator.raw_allocate(100);
+  void* during = nullptr;
+  const MemoryMeter meter;
+  {
+    const Counting counting(meter);
+    during = allocator.raw_allocate(200);
+    allocator.raw_deallocate(before);
+    EXPECT_EQ(meter.now().total(), Bytes(200));
+  }
+  void* after = allocator.raw_allocate(400);
+  allocator.raw_deallocate(during);
+  EXPECT_EQ(meter.now(), MemoryUse{});
+  allocator.raw_deallocate(after);
+}
+
+TEST(RawMemory, AnotherThreadMayFree) {
+  c10::Allocator& allocator = *c10::GetAllocator(c10::kCPU);
+  const MemoryMeter meter;
+  const Counting counting(meter);
+  void* data = allocator.raw_allocate(100);
+  std::thread([&] { allocator.raw_deallocate(data); }).join();
+  EXPECT_EQ(meter.now(), MemoryUse{});
+}
+
+/// What libtorch asks of an allocator with a raw deleter.
+TEST(RawMemory, EveryPieceHasItsAddressAsContext) {
+  const c10::Allocator& allocator = *c10::GetAllocator(c10::kCPU);
+  ASSERT_NE(allocator.raw_deleter(), nullptr);
+  const MemoryMeter meter;
+  for (const bool counted : {false, true}) {
+    std::optional<Counting> counting;
+    if (counted) counting.emplace(meter);
+    for (const std::int64_t bytes : {0, 1, 1000}) {
+      const Tensor tensor = tensor_of(bytes);
+      const c10::DataPtr& memory = tensor.storage().data_ptr();
+      EXPECT_EQ(memory.get(), memory.get_context()) << bytes;
+      EXPECT_EQ(memory.get_deleter(), allocator.raw_deleter()) << bytes;
+    }
+  }
+}
+
+TEST(RawMemory, TensorsGrowInPlace) {
+  const MemoryMeter meter;
+  const Counting counting(meter);
+  Tensor tensor = tensor_of(10).fill_(3);
+  tensor.resize_({1000});
+  EXPECT_EQ(meter.now().total(), Bytes(1000));
+  EXPECT_EQ(tensor.narrow(0, 0, 10).sum().item<std::int64_t>(), 30);
+}
+
 TEST(Memory, ClassesHaveNames) {
   EXPECT_EQ(to_string(MemoryClass::kParameters), "parameters");
   EXPECT_EQ(to_string(MemoryClass::kCommunication), "communication");
+  EXPECT_EQ(to_string(MemoryClass::kWorkspace), "workspace");
 }
 
 }  // namespace

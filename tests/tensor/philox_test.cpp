@@ -7,10 +7,12 @@
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/both_ways.hpp"
+
 namespace fourfold::test {
 namespace {
 
-TEST(Philox, GivesTheNumbersOfATen) {
+void compare() {
   // Counters that cross 32 bits, rows and keys that need 64, counts with and without a remainder.
   for (const std::uint64_t key : {std::uint64_t{0}, std::uint64_t{0xfedcba9876543210}}) {
     for (const std::uint64_t row : {std::uint64_t{0}, std::uint64_t{7}, std::uint64_t{1} << 40}) {
@@ -26,6 +28,10 @@ TEST(Philox, GivesTheNumbersOfATen) {
       }
     }
   }
+}
+
+TEST(Philox, GivesTheNumbersOfATenInBothWays) {
+  both_ways(Choice::kVectors, [](bool) { compare(); });
 }
 
 }  // namespace

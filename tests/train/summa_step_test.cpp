@@ -78,7 +78,7 @@ TEST(SummaStep, PeakOfADryRunIsThatOfARealRun) {
   on_threads(9, [&](comm::World& world) {
     const StepRecord real = train::record_step(world, grid, recipe, read_sample);
     const StepRecord dry = train::dry_run(grid, world.rank(), recipe);
-    for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
+    for (std::size_t i = 0; i < tensor::kPlannedClasses; ++i) {
       const double a = static_cast<double>(dry.peaks.by_class[i].value());
       const double b = static_cast<double>(real.peaks.by_class[i].value());
       expect_on_all_ranks(

@@ -1,0 +1,117 @@
+// Choices by processor: forced by the environment, forced in the process, and what is refused.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/base/processor.hpp"
+
+#include <cstdlib>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/base/error.hpp"
+
+namespace fourfold::test {
+namespace {
+
+/// The variables of this process are read anew, with one of them set or not; and then as before.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    set(value);
+  }
+  ~Variable() { set(before_ ? before_->c_str() : nullptr); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  void set(const char* value) const {
+    if (value != nullptr) {
+      setenv(name_, value, 1);
+    } else {
+      unsetenv(name_);
+    }
+    for (auto& state : detail::choice_states) state = detail::kUnknown;
+  }
+
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+std::string refusal() {
+  try {
+    check_choices();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Processor, TheVariableDecidesOnBf16ProductsOnEveryProcessor) {
+  for (const auto& [value, special] : {std::pair{"native", true}, {"float", false}}) {
+    const Variable variable("FOURFOLD_BF16_PRODUCTS", value);
+    EXPECT_EQ(refusal(), "accepted");
+    EXPECT_EQ(takes_special_way(Choice::kBf16Products), special);
+    const ChoiceText text = describe(Choice::kBf16Products);
+    EXPECT_EQ(text.name, "bf16 products");
+    EXPECT_EQ(text.way, value);
+    EXPECT_EQ(text.by, "FOURFOLD_BF16_PRODUCTS");
+  }
+}
+
+TEST(Processor, TheVariableDecidesOnVectors) {
+  {
+    const Variable variable("FOURFOLD_VECTORS", "plain");
+    EXPECT_FALSE(takes_special_way(Choice::kVectors));
+    EXPECT_EQ(describe(Choice::kVectors).way, "plain");
+  }
+  const Variable variable("FOURFOLD_VECTORS", "wide");
+  if (can_take_special_way(Choice::kVectors)) {
+    EXPECT_TRUE(takes_special_way(Choice::kVectors));
+    EXPECT_EQ(describe(Choice::kVectors).by, "FOURFOLD_VECTORS");
+  } else {
+    EXPECT_EQ(refusal(),
+              "FOURFOLD_VECTORS=wide: this processor has no AVX2 and FMA; plain runs everywhere");
+  }
+}
+
+TEST(Processor, WithoutAVariableTheProcessorDecides) {
+  for (const char* value : {static_cast<const char*>(nullptr), ""}) {
+    const Variable vectors("FOURFOLD_VECTORS", value);
+    const Variable products("FOURFOLD_BF16_PRODUCTS", value);
+    EXPECT_EQ(refusal(), "accepted");
+    EXPECT_EQ(takes_special_way(Choice::kVectors), can_take_special_way(Choice::kVectors));
+    for (const Choice choice : {Choice::kVectors, Choice::kBf16Products}) {
+      EXPECT_EQ(describe(choice).by, "by processor");
+    }
+  }
+}
+
+TEST(Processor, OtherValuesAreRefused) {
+  {
+    const Variable variable("FOURFOLD_BF16_PRODUCTS", "Native");
+    EXPECT_EQ(refusal(),
+              "FOURFOLD_BF16_PRODUCTS=Native must be native or float, or not set: then the "
+              "processor decides");
+    EXPECT_THROW(takes_special_way(Choice::kBf16Products), ConfigError) << "still";
+  }
+  const Variable variable("FOURFOLD_VECTORS", "avx2");
+  EXPECT_EQ(refusal(),
+            "FOURFOLD_VECTORS=avx2 must be wide or plain, or not set: then the processor decides");
+}
+
+TEST(Processor, TestsForceAChoiceForAWhile) {
+  const bool before = takes_special_way(Choice::kBf16Products);
+  for (const bool special : {false, true}) {
+    const ForcedChoice outer(Choice::kBf16Products, special);
+    EXPECT_EQ(takes_special_way(Choice::kBf16Products), special);
+    {
+      const ForcedChoice inner(Choice::kBf16Products, !special);
+      EXPECT_EQ(takes_special_way(Choice::kBf16Products), !special);
+    }
+    EXPECT_EQ(takes_special_way(Choice::kBf16Products), special);
+  }
+  EXPECT_EQ(takes_special_way(Choice::kBf16Products), before);
+}
+
+}  // namespace
+}  // namespace fourfold::test
