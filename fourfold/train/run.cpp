@@ -17,9 +17,9 @@
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/run_report.hpp"
-#include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
 #include "fourfold/train/shared_dataset.hpp"
+#include "fourfold/train/shared_grid.hpp"
 #include "fourfold/train/tracer.hpp"
 
 namespace fourfold::train {
@@ -43,7 +43,10 @@ class Run {
       : world_(&world), spec_(std::move(spec)), console_(&console), first_(world.rank() == 0) {
     data_ = open_shared_dataset(world, spec_.config, spec_.init_from, console.show);
     say(data_.about);
-    const std::string chosen = settle_grid(spec_.config, world.size());
+    const std::string chosen = settle_on_all_ranks(
+        world, spec_.config, [&](config::Config& config, const RankMemory& memory) {
+          return settle_grid(config, world.size(), memory);
+        });
     if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
     if (!spec_.init_from.empty()) {
