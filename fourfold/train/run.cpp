@@ -145,8 +145,12 @@ class Run {
                            .communication = communication_times(counts),
                            .tokens_per_second = static_cast<double>(tokens) / seconds.value(),
                            .mfu = speed / metrics_.gemm_flops};
-    metrics_.steps.push_back(step);
+    metrics_.steps.add(step);
     files_->step(step);
+    // The last ones tell best how long the others will take; the first one tells least.
+    constexpr std::size_t kRecent = 100;
+    if (number == 2 || recent_.size() == kRecent) recent_.erase(recent_.begin());
+    recent_.push_back(seconds);
     tell(step);
   }
 
@@ -172,13 +176,8 @@ class Run {
     const config::TrainConfig& config = spec_.config.train;
     const bool due = step.step % config.log_every == 0 || step.step == config.steps;
     if (!due && !console_->lively) return;
-    // The last ones tell best how long the others will take.
-    constexpr std::size_t kLast = 100;
-    const std::size_t count = std::min(kLast, metrics_.steps.size());
-    const std::span<const StepMetrics> last = std::span(metrics_.steps).last(count);
     const auto left = static_cast<double>(config.steps - step.step);
-    const std::string line =
-        describe(step, config.steps, Seconds(left * median_step(last).value()));
+    const std::string line = describe(step, config.steps, left * median(recent_));
     if (due) files_->log(line);
     if (console_->lively) {
       console_->show(line);
@@ -195,7 +194,7 @@ class Run {
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     world_->reset_counters();  // it is no part of training
     if (!first_) return;
-    metrics_.validations.emplace_back(number, loss);
+    metrics_.validations.add({.step = number, .loss = loss});
     files_->validation(number, loss);
     say(concat("step ", number, "  validation loss ", loss));
   }
@@ -214,7 +213,7 @@ class Run {
   void summarise() {
     metrics_.ranks = world_->size();
     metrics_.grid = grid::to_string(mesh_->grid());
-    const Seconds median = median_step(metrics_.steps);
+    const Seconds median = median_step(metrics_.steps.entries());
     const std::int64_t tokens = recipe_.batch * recipe_.model.context;
     metrics_.tokens_per_second = static_cast<double>(tokens) / median.value();
     metrics_.model_flops = model_flops(recipe_.model, tokens) / median;
@@ -237,6 +236,7 @@ class Run {
   std::optional<MetricsFiles> files_;
   std::vector<std::string> said_;  // before there were files
   RunMetrics metrics_;
+  std::vector<Seconds> recent_;            // times of the last steps
   std::optional<Tracer> tracer_;           // until the traces are collected
   std::vector<report::RankTrace> traces_;  // of all ranks, on the first
 };
