@@ -31,7 +31,7 @@ std::string torch_type(at::ScalarType type) {
 /// A value as a stranger's file has it, in a few characters of one line.
 std::string shown(const Json& value) {
   constexpr std::size_t kMost = 40;
-  if (value.is_object()) return "an object";  // which may be as deep as the file is long
+  if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > kMost) text = text.substr(0, kMost) + "...";
@@ -52,6 +52,7 @@ class Reader {
  public:
   explicit Reader(const std::string& folder) : path_(folder + "/config.json") {
     constexpr std::size_t kMostBytes = 1 << 20;
+    constexpr int kDeepest = 8;
     std::error_code error;
     if (!std::filesystem::is_directory(folder, error)) {
       throw ConfigError(concat(folder, " is not a folder with a model"));
@@ -65,7 +66,9 @@ class Reader {
                                kMostBytes, " that a model's configuration may have"));
     }
     const auto* begin = reinterpret_cast<const char*>(file.bytes().data());
-    json_ = Json::parse(begin, begin + file.bytes().size(), nullptr, false);
+    // What lies deeper is left out: to take it apart again would need as deep a stack.
+    const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < kDeepest; };
+    json_ = Json::parse(begin, begin + file.bytes().size(), shallow, false);
     if (!json_.is_object()) throw ConfigError(path_ + " is damaged: it is not a JSON object");
   }
 

@@ -109,17 +109,41 @@ StepCost estimate(const Recipe& recipe, const grid::Sizes& sizes) {
   return {at(passes, one.bytes, two.bytes), two.memory};
 }
 
+namespace {
+
+/// The peak of one rank. Sums of gradients that are under way may pile up from pass to pass until
+/// they fill the window: as many passes are looked at as that takes, up to some.
+Bytes peak_of_rank(const grid::Grid& grid, int rank, const Recipe& recipe) {
+  constexpr std::int64_t kMostTimes = 8;
+  const std::int64_t all = recipe.batch / recipe.micro_batch;
+  // So many passes are under way together, or one after the other on the same memory.
+  const std::int64_t first = 2 * std::int64_t{grid.size(grid::Axis::kPipe)} * recipe.chunks;
+  Recipe some = recipe;
+  const auto peak_of_passes = [&](std::int64_t passes) {
+    some.batch = passes * recipe.micro_batch;
+    return peak_of(dry_run(grid, rank, some));
+  };
+  std::int64_t passes = std::min(all, first);
+  Bytes peak = peak_of_passes(passes);
+  while (passes < all) {
+    if (passes >= kMostTimes * first) return peak + Bytes(recipe.overlap.window);
+    passes = std::min(all, 2 * passes);
+    const Bytes next = peak_of_passes(passes);
+    if (next == peak) break;
+    peak = next;
+  }
+  return peak;
+}
+
+}  // namespace
+
 Bytes peak_memory(const Recipe& recipe, const grid::Sizes& sizes) {
-  Recipe few = recipe;
-  // Where all kinds of passes are under way together for the first time.
-  const std::int64_t telling = 2 * std::int64_t{sizes.pipe} * recipe.chunks;
-  few.batch = std::min(recipe.batch, telling * recipe.micro_batch);
   const grid::Grid grid(sizes);
   Bytes largest;
   for (int place = 0; place < sizes.pipe; ++place) {
     grid::Coord coord;
     coord[grid::Axis::kPipe] = place;
-    largest = std::max(largest, peak_of(dry_run(grid, grid.rank_of(coord), few)));
+    largest = std::max(largest, peak_of_rank(grid, grid.rank_of(coord), recipe));
   }
   return largest;
 }

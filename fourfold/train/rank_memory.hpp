@@ -46,11 +46,13 @@ struct StepCost {
 };
 
 /// All layers send and hold the same, and so do all passes: a few small dry runs tell what many
-/// would cost. Not for grids with a pipeline.
+/// would cost. Of a small model with many passes the memory may be more, by the window of overlaps.
+/// Not for grids with a pipeline.
 StepCost estimate(const Recipe& recipe, const grid::Sizes& sizes);
 
-/// The peak of the tensors of a rank, by a dry run of all layers, and of as many passes as can
-/// matter. With a pipeline of the rank that has the most.
+/// The peak of the tensors of a rank, by dry runs of all layers, and of as many passes as can
+/// matter; where these would be very many, a little more than the peak. With a pipeline of the rank
+/// that has the most.
 Bytes peak_memory(const Recipe& recipe, const grid::Sizes& sizes);
 
 }  // namespace fourfold::train
