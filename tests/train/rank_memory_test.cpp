@@ -83,7 +83,7 @@ TEST(RankMemory, FewLayersTellWhatManyHold) {
   }
 }
 
-TEST(RankMemory, ManyPassesHoldWhatTwoDo) {
+TEST(RankMemory, FewPassesTellWhatManyHold) {
   Config config = config_of("4d");
   for (const bool zero2 : {false, true}) {
     config.parallel.zero = zero2 ? 2 : 1;
@@ -93,6 +93,17 @@ TEST(RankMemory, ManyPassesHoldWhatTwoDo) {
       if (sizes.pipe > 1) continue;
       EXPECT_EQ(train::peak_memory(recipe, sizes), dry_peak(grid::Grid(sizes), 0, recipe)) << sizes;
     }
+  }
+}
+
+TEST(RankMemory, IsNoLessThanThatOfVeryManyPasses) {
+  Config config = config_of("4d");
+  config.train.batch = 40 * config.train.micro_batch;
+  const Recipe recipe = train::recipe_of(config);
+  for (const grid::Sizes& sizes : {grid::Sizes{.data = 8}, grid::Sizes{.z = 8}}) {
+    const Bytes peak = dry_peak(grid::Grid(sizes), 0, recipe);
+    EXPECT_GE(train::peak_memory(recipe, sizes), peak) << sizes;
+    EXPECT_LE(train::peak_memory(recipe, sizes), peak + Bytes(recipe.overlap.window)) << sizes;
   }
 }
 
