@@ -36,7 +36,7 @@ RankMemory memory_for_training(const config::Config& config, int ranks_here) {
   if (config.device.memory_gib > 0) {
     return {memory_of_device(config), "device.memory_gib", true};
   }
-  const Bytes share(host_memory().available.value() / ranks_here);
+  const Bytes share(host_memory().available.value() / std::max(1, ranks_here));
   return {share - Bytes(share.value() / 8), "its share of the memory that is free on its host"};
 }
 

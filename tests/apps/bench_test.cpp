@@ -47,14 +47,18 @@ TEST(Bench, PutsAllStrategiesInOneTable) {
 
 TEST(Bench, SaysWhichStrategiesHaveNoRoom) {
   const Workspace work;
-  // Between what a rank needs that has a quarter of everything and one that has all weights.
-  const auto peak_with = [&](const std::string& grid) {
-    const Outcome outcome = Workspace::fourfold(
-        {"dryrun", work.config(), "--grid", grid, "--json", work.path("peak.json")});
+  // Between what a rank needs with a quarter of the weights and with all of them.
+  const auto peak_of = [&](const std::string& strategy, const std::string& grid) {
+    const Outcome outcome =
+        Workspace::fourfold({"dryrun", work.config(), "--set", "parallel.strategy=" + strategy,
+                             "--grid", grid, "--json", work.path("peak.json")});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return work.json("peak.json")["peak_bytes"].get<double>();
   };
-  const double gib = (peak_with("z=4") + peak_with("data=4")) / 2 / (1 << 30);
+  const double split = peak_of("zero3", "z=4");
+  const double whole = peak_of("ddp", "data=4");
+  ASSERT_LT(split, whole);
+  const double gib = (split + whole) / 2 / (1 << 30);
   const Outcome outcome = Workspace::fourfold(
       {"bench", work.config(), "--threads", "4", "--steps", "1", "--strategies", "ddp,zero3",
        "--set", concat("device.memory_gib=", gib), "--json", work.path("b.json")});
