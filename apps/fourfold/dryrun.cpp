@@ -60,6 +60,7 @@ struct Result {
   train::StepRecord record;
   std::map<std::string, Work> compute;
   Flops flops;
+  Bytes memory;  ///< that a rank has
 
   std::int64_t tokens() const { return recipe.batch * recipe.model.context; }
 };
@@ -97,6 +98,7 @@ Json to_json(const Result& result) {
   }
   json["construction_bytes"] = result.record.construction.total().value();
   json["peak_bytes"] = result.record.peak().value();
+  json["memory_bytes"] = result.memory.value();
   return json;
 }
 
@@ -154,12 +156,15 @@ int run(const Options& options) {
   config::Config config = config::read(options.source);
   if (!options.json.empty()) check_writable("--json", options.json);
   if (config.model.vocab == 0) config.model.vocab = 256;  // of the tokenizer "bytes"
-  const grid::Sizes& sizes = config.parallel.sizes;
-  const std::string chosen =
-      train::settle_grid(config, options.ranks.value_or(grid::Grid(sizes).ranks()));
+  // Without a number of ranks there is nothing to choose: the grid, or one rank.
+  if (!options.ranks) config.parallel.given = true;
+  const int ranks = options.ranks.value_or(grid::Grid(config.parallel.sizes).ranks());
+  const train::RankMemory memory = train::memory_for_dry_run(config);
+  const std::string chosen = train::settle_grid(config, ranks, memory);
   Result result;
   result.grid = grid::Grid(config.parallel.sizes, config.parallel.placement);
   result.rank = options.rank;
+  result.memory = memory.bytes;
   if (options.rank < 0 || options.rank >= result.grid.ranks()) {
     throw ConfigError(concat("--rank ", options.rank, " is not one of the ", result.grid.ranks(),
                              " ranks 0 to ", result.grid.ranks() - 1));

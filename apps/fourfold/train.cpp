@@ -54,7 +54,7 @@ void check(const Options& options, int ranks) {
   config::Config config = options.run.config;
   const train::Console console = make_console();
   static_cast<void>(train::open_dataset(config, options.run.init_from, console.show));
-  train::settle_grid(config, ranks);
+  train::settle_grid(config, ranks, train::memory_for_training(config, ranks));
   train::check_fit(config);
 }
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <set>
+#include <string_view>
+#include <tuple>
+
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/index_select.h>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/checkpoint/gpt2_layout.hpp"
 #include "fourfold/checkpoint/weights.hpp"
+#include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/formats/safetensors_folder.hpp"
 
 namespace fourfold::checkpoint {
@@ -62,6 +68,41 @@ Found find(const formats::SafetensorsFolder& files, const FileTensor& wanted,
   return found;
 }
 
+/// The rows and columns of a table.
+std::pair<std::int64_t, std::int64_t> table_shape(const formats::SafetensorsFolder& files,
+                                                  const std::string& name,
+                                                  const std::string& folder) {
+  std::string found = name;
+  if (!files.contains(found)) found = "transformer." + name;
+  if (!files.contains(found)) {
+    throw ConfigError(concat("the weights in ", folder, " lack ", name));
+  }
+  const std::vector<std::int64_t>& shape = files.entry(found).shape;
+  if (shape.size() != 2) {
+    throw ConfigError(
+        concat(found, " in ", folder, " has the shape ", shown(shape), ", which is no table"));
+  }
+  return {shape[0], shape[1]};
+}
+
+/// The number of blocks that have tensors, such as "h.11.ln_1.bias".
+std::int64_t blocks_in(const formats::SafetensorsFolder& files) {
+  constexpr std::string_view kPrefix = "transformer.";
+  std::set<std::int64_t> blocks;
+  for (const auto& [name, file] : files.tensors()) {
+    std::string_view rest = name;
+    if (rest.starts_with(kPrefix)) rest.remove_prefix(kPrefix.size());
+    if (!rest.starts_with("h.")) continue;
+    rest.remove_prefix(2);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    if (error == std::errc() && end != rest.data() + rest.size() && *end == '.') {
+      blocks.insert(number);
+    }
+  }
+  return static_cast<std::int64_t>(blocks.size());
+}
+
 /// The rows, or columns, of the file that a block's rows are.
 Tensor select(const Tensor& file, std::int64_t dim, const grid::Range& rows,
               const std::vector<std::int64_t>& order) {
@@ -92,6 +133,41 @@ Tensor read_block(std::span<const std::byte> data, const std::vector<std::int64_
 }
 
 }  // namespace
+
+FileSizes sizes_of_weights(const std::string& folder) {
+  const formats::SafetensorsFolder files(folder);
+  FileSizes sizes;
+  std::tie(sizes.vocabulary, sizes.width) = table_shape(files, "wte.weight", folder);
+  sizes.context = table_shape(files, "wpe.weight", folder).first;
+  sizes.layers = blocks_in(files);
+  return sizes;
+}
+
+void check_weights(const model::GptSpec& spec, const std::string& folder) {
+  const std::string first_block = "h.0.";
+  const formats::SafetensorsFolder files(folder);
+  // All blocks are alike, so that one of them tells what the others need. A model with as many as
+  // somebody claims is not built before they are there.
+  model::GptSpec short_spec = spec;
+  short_spec.layers = 1;
+  comm::World world = comm::recording::open(0, 1);
+  const tensor::Mesh mesh(world, grid::Grid());
+  const model::Gpt gpt(mesh, short_spec, 1);
+  std::vector<FileTensor> of_block;
+  for (const nn::ParameterPtr& parameter : gpt.parameters()) {
+    const FileTensor wanted = file_tensor(spec, parameter->name(), parameter->spec().shape);
+    find(files, wanted, folder);
+    if (!wanted.name.starts_with(first_block)) continue;
+    of_block.push_back(wanted);
+    of_block.back().order.clear();  // is long, and nothing is read
+  }
+  for (std::int64_t block = 1; block < spec.layers; ++block) {
+    for (FileTensor wanted : of_block) {
+      wanted.name.replace(0, first_block.size(), concat("h.", block, "."));
+      find(files, wanted, folder);
+    }
+  }
+}
 
 void load_weights(const model::Gpt& gpt, const std::string& folder) {
   const formats::SafetensorsFolder files(folder);

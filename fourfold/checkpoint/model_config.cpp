@@ -2,12 +2,14 @@
 #include "fourfold/checkpoint/model_config.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <ios>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/checkpoint/weights.hpp"
+#include "fourfold/formats/mapped_file.hpp"
 
 namespace fourfold::checkpoint {
 
@@ -26,28 +28,67 @@ std::string torch_type(at::ScalarType type) {
   }
 }
 
-/// config.json under the user's eye: every complaint names the file and the key.
+/// A value as a stranger's file has it, in a few characters of one line.
+std::string shown(const Json& value) {
+  constexpr std::size_t kMost = 40;
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return text;
+}
+
+/// Nothing unless the value is a whole number of at least 1.
+std::optional<std::int64_t> whole_number(const Json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  // Numbers that only fit without a sign come out negative.
+  const auto number = value.get<std::int64_t>();
+  return number >= 1 ? std::optional(number) : std::nullopt;
+}
+
+/// config.json under the user's eye: every complaint names the file and the key. What it says is a
+/// claim until the weights bear it out.
 class Reader {
  public:
   explicit Reader(const std::string& folder) : path_(folder + "/config.json") {
+    constexpr std::size_t kMostBytes = 1 << 20;
+    constexpr int kDeepest = 8;
     std::error_code error;
     if (!std::filesystem::is_directory(folder, error)) {
       throw ConfigError(concat(folder, " is not a folder with a model"));
     }
-    std::ifstream file(path_);
-    if (!file) throw ConfigError(concat(folder, " holds no model: there is no config.json in it"));
-    json_ = Json::parse(file, nullptr, false);
+    if (!std::filesystem::exists(path_, error)) {
+      throw ConfigError(concat(folder, " holds no model: there is no config.json in it"));
+    }
+    const formats::MappedFile file(path_);
+    if (file.bytes().size() > kMostBytes) {
+      throw ConfigError(concat(path_, " has ", file.bytes().size(), " bytes, more than the ",
+                               kMostBytes, " that a model's configuration may have"));
+    }
+    const auto* begin = reinterpret_cast<const char*>(file.bytes().data());
+    // What lies deeper is left out: to take it apart again would need as deep a stack.
+    const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < kDeepest; };
+    json_ = Json::parse(begin, begin + file.bytes().size(), shallow, false);
     if (!json_.is_object()) throw ConfigError(path_ + " is damaged: it is not a JSON object");
   }
 
-  std::int64_t size(const char* key) const {
+  /// A size that the weights have, too.
+  std::int64_t size(const char* key, std::int64_t in_weights) const {
     const auto found = json_.find(key);
-    constexpr std::int64_t kLargest = std::int64_t{1} << 40;
-    if (found == json_.end() || !found->is_number_integer() || found->get<double>() < 1 ||
-        found->get<double>() > static_cast<double>(kLargest)) {
-      throw ConfigError(concat(path_, ": ", key, " must be a whole number of at least 1"));
-    }
-    return found->get<std::int64_t>();
+    if (found != json_.end() && whole_number(*found) == in_weights) return in_weights;
+    throw ConfigError(concat(path_, ": ", key,
+                             found == json_.end() ? " is missing" : " = " + shown(*found),
+                             ", but the weights beside it have ", in_weights));
+  }
+
+  /// A whole number that divides another one.
+  std::int64_t divisor(const char* key, const char* of, std::int64_t number) const {
+    const auto found = json_.find(key);
+    const auto value = found == json_.end() ? std::nullopt : whole_number(*found);
+    if (value && number % *value == 0) return *value;
+    throw ConfigError(concat(path_, ": ", key,
+                             found == json_.end() ? " is missing" : " = " + shown(*found),
+                             ", but it must be a whole number that divides ", of, " = ", number));
   }
 
   /// Where the key is given it must be this; GPT-2's own value is the default everywhere.
@@ -55,7 +96,7 @@ class Reader {
   void expect(const char* key, const Value& value) const {
     const auto found = json_.find(key);
     if (found == json_.end() || found->is_null() || *found == Json(value)) return;
-    throw ConfigError(concat(path_, ": ", key, " = ", found->dump(), ", but only ",
+    throw ConfigError(concat(path_, ": ", key, " = ", shown(*found), ", but only ",
                              Json(value).dump(), " is supported: GPT-2's architecture"));
   }
 
@@ -70,7 +111,6 @@ class Reader {
   }
 
   bool has(const char* key) const { return json_.contains(key); }
-  const std::string& path() const { return path_; }
 
  private:
   std::string path_;
@@ -115,21 +155,19 @@ model::GptSpec read_model_config(const std::string& folder) {
   json.expect("scale_attn_weights", true);
   json.expect("scale_attn_by_inverse_layer_idx", false);
   json.expect("add_cross_attention", false);
+  const FileSizes sizes = sizes_of_weights(folder);
   model::GptSpec spec;
-  spec.vocabulary = json.size("vocab_size");
-  spec.width = json.size("n_embd");
-  spec.heads = json.size("n_head");
-  spec.layers = json.size("n_layer");
-  spec.context = json.size(json.has("n_positions") ? "n_positions" : "n_ctx");
+  spec.vocabulary = json.size("vocab_size", sizes.vocabulary);
+  spec.width = json.size("n_embd", sizes.width);
+  spec.layers = json.size("n_layer", sizes.layers);
+  spec.context = json.size(json.has("n_positions") ? "n_positions" : "n_ctx", sizes.context);
+  spec.heads = json.divisor("n_head", "n_embd", spec.width);
   json.expect("n_inner", 4 * spec.width);
-  if (spec.width % spec.heads != 0) {
-    throw ConfigError(concat(json.path(), ": n_embd = ", spec.width,
-                             " is not a multiple of n_head = ", spec.heads));
-  }
   spec.tied = json.flag("tie_word_embeddings", true);
   const std::string type = json.text("torch_dtype");
   if (type == "bfloat16") spec.precision = nn::Precision::bf16();
   if (type == "float64") spec.precision = nn::Precision::float64();
+  check_weights(spec, folder);
   return spec;
 }
 

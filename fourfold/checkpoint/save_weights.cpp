@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include <ATen/ops/index_select.h>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/checkpoint/gpt2_layout.hpp"
+#include "fourfold/checkpoint/transfer_window.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/formats/safetensors_writer.hpp"
 
@@ -48,25 +48,63 @@ bool sends(const model::Owned& owned, const grid::Coord& coord) {
   return coord[Axis::kPipe] == owned.place;
 }
 
-/// The whole parameter on rank 0, an undefined tensor elsewhere. `here` is this rank's part, null
-/// where it has none.
-Tensor bring_together(const tensor::Mesh& mesh, const model::Owned& owned,
-                      const nn::ParameterPtr& here) {
-  const comm::Communicator& everyone = mesh.everyone();
-  if (everyone.rank() != 0) {
-    if (sends(owned, mesh.coord())) everyone.send(tensor::view(here->value().detach()), 0).wait();
-    return {};
+/// A parameter, and what the file has for it.
+struct Item {
+  FileTensor file;
+  model::Owned owned;
+};
+/// By their names in the file, which is the order there.
+using Items = std::map<std::string, Item>;
+/// This rank's parameters by our names.
+using Here = std::map<std::string, nn::ParameterPtr>;
+
+/// The ranks that send a parameter to rank 0, which may be one of them.
+std::vector<int> senders_of(const tensor::Mesh& mesh, const model::Owned& owned) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < mesh.grid().ranks(); ++rank) {
+    if (sends(owned, mesh.grid().coord_of(rank))) ranks.push_back(rank);
   }
+  return ranks;
+}
+
+/// All shards of other ranks, in the order in which they are sent.
+std::vector<Expected> expected_shards(const tensor::Mesh& mesh, const Items& items) {
+  std::vector<Expected> all;
+  for (const auto& [name, item] : items) {
+    const nn::ParameterSpec& spec = item.owned.spec;
+    const grid::Shape shape = spec.layout().shard_shape(spec.shape, mesh.grid());
+    for (const int rank : senders_of(mesh, item.owned)) {
+      if (rank != 0) all.push_back({rank, shape, item.owned.type});
+    }
+  }
+  return all;
+}
+
+void send_shards(const tensor::Mesh& mesh, const Items& items, const Here& here, Bytes window) {
+  Outbox outbox(mesh.everyone(), 0, window);
+  for (const auto& [name, item] : items) {
+    if (!sends(item.owned, mesh.coord())) continue;
+    outbox.send(here.at(item.owned.spec.name)->value().detach());
+  }
+  outbox.finish();
+}
+
+/// The whole parameter, on rank 0.
+Tensor bring_together(const tensor::Mesh& mesh, const model::Owned& owned, const Here& here,
+                      Inbox& inbox) {
   const grid::Shape& shape = owned.spec.shape;
   const grid::Layout layout = owned.spec.layout();
   Tensor whole = at::empty(shape, owned.type);
-  const Tensor received = at::empty(layout.shard_shape(shape, mesh.grid()), owned.type);
-  for (int rank = 0; rank < everyone.size(); ++rank) {
-    const grid::Coord coord = mesh.grid().coord_of(rank);
-    if (!sends(owned, coord)) continue;
-    if (rank != 0) everyone.recv(tensor::view(received), rank).wait();
-    const grid::Block block = layout.block(shape, mesh.grid(), coord);
-    part(whole, block).copy_(nn::real_part(rank == 0 ? here->value().detach() : received, block));
+  for (const int rank : senders_of(mesh, owned)) {
+    const grid::Block block = layout.block(shape, mesh.grid(), mesh.grid().coord_of(rank));
+    const auto put = [&](const Tensor& shard) {
+      part(whole, block).copy_(nn::real_part(shard, block));
+    };
+    if (rank == 0) {
+      put(here.at(owned.spec.name)->value().detach());
+    } else {
+      inbox.next(put);
+    }
   }
   return whole;
 }
@@ -86,40 +124,42 @@ Tensor to_file_order(const Tensor& ours, const FileTensor& file) {
   return result.contiguous();
 }
 
+void write_file(const tensor::Mesh& mesh, const Items& items, const Here& here, at::ScalarType type,
+                const std::string& folder, Bytes window) {
+  std::vector<formats::TensorSpec> specs;
+  // Vectors may be kept in a wider type; a file of one type is what others expect.
+  for (const auto& [name, item] : items) specs.push_back({name, file_type(type), item.file.shape});
+  formats::SafetensorsWriter writer(folder + "/model.safetensors", specs, formats::Metadata{});
+  Inbox inbox(mesh.everyone(), expected_shards(mesh, items), window);
+  for (const auto& [name, item] : items) {
+    const Tensor whole = bring_together(mesh, item.owned, here, inbox);
+    FOURFOLD_CHECK(writer.next() != nullptr && writer.next()->name == name,
+                   "the file has another order than ours");
+    const Tensor data = to_file_order(whole, item.file).to(type);
+    writer.write(name, {static_cast<const std::byte*>(data.data_ptr()), data.nbytes()});
+  }
+  writer.commit();
+}
+
 }  // namespace
 
-void save_weights(const tensor::Mesh& mesh, const model::Stages& stages,
-                  const std::string& folder) {
-  struct Item {
-    FileTensor file;
-    model::Owned owned;
-  };
+void save_weights(const tensor::Mesh& mesh, const model::Stages& stages, const std::string& folder,
+                  Bytes window) {
   const model::GptSpec& model = stages.spec();
-  std::map<std::string, Item> items;
-  std::vector<formats::TensorSpec> specs;
+  Items items;
   for (const model::Owned& owned : model::owners(mesh, stages)) {
     FileTensor file = file_tensor(model, owned.spec.name, owned.spec.shape);
     if (!file.name.starts_with("lm_head.")) file.name = name_prefix(model) + file.name;
-    // Vectors may be kept in a wider type; a file of one type is what others expect.
-    specs.push_back({file.name, file_type(model.precision.compute), file.shape});
     items[file.name] = {file, owned};
   }
-  std::map<std::string, nn::ParameterPtr> here;
+  Here here;
   for (const nn::ParameterPtr& parameter : stages.parameters()) here[parameter->name()] = parameter;
   // All ranks go through the tensors in the order of the file.
-  std::optional<formats::SafetensorsWriter> writer;
   if (mesh.everyone().rank() == 0) {
-    writer.emplace(folder + "/model.safetensors", specs, formats::Metadata{});
+    write_file(mesh, items, here, model.precision.compute, folder, window);
+  } else {
+    send_shards(mesh, items, here, window);
   }
-  for (const auto& [name, item] : items) {
-    const Tensor whole = bring_together(mesh, item.owned, here[item.owned.spec.name]);
-    if (!writer) continue;
-    FOURFOLD_CHECK(writer->next() != nullptr && writer->next()->name == name,
-                   "the file has another order than ours");
-    const Tensor data = to_file_order(whole, item.file).to(model.precision.compute);
-    writer->write(name, {static_cast<const std::byte*>(data.data_ptr()), data.nbytes()});
-  }
-  if (writer) writer->commit();
 }
 
 }  // namespace fourfold::checkpoint

@@ -118,6 +118,14 @@ struct OverlapConfig {
   bool operator==(const OverlapConfig&) const = default;
 };
 
+/// [device]: what a rank computes on.
+struct DeviceConfig {
+  /// What the tensors of a rank may take, in GiB; 0: its share of what is free on its host.
+  double memory_gib = 0;
+
+  bool operator==(const DeviceConfig&) const = default;
+};
+
 struct Config {
   ModelConfig model;
   DataConfig data;
@@ -125,6 +133,7 @@ struct Config {
   OptimConfig optim;
   ParallelConfig parallel;
   OverlapConfig overlap;
+  DeviceConfig device;
 
   bool operator==(const Config&) const = default;
 };

@@ -17,6 +17,7 @@ constexpr std::int64_t kLongestContext = std::int64_t{1} << 24;
 constexpr std::int64_t kMostSequences = std::int64_t{1} << 30;
 
 constexpr std::int64_t kMostMib = std::int64_t{1} << 24;
+constexpr Real kGib = {.low = 0, .high = 1e9};
 
 constexpr Real kShare = {.low = 0, .high = 1};
 constexpr Real kPositive = {.low = 0, .low_too = false};
@@ -53,6 +54,7 @@ std::vector<Key> make_keys() {
   constexpr auto optim = &Config::optim;
   constexpr auto parallel = &Config::parallel;
   constexpr auto overlap = &Config::overlap;
+  constexpr auto device = &Config::device;
   const Choice<Tokenizer> tokenizers{{Tokenizer::kBpe, Tokenizer::kBytes}};
   const Choice<Precision> precisions{{Precision::kFloat32, Precision::kBf16, Precision::kFloat64}};
   const Choice<Activations> activations{{Activations::kSharded, Activations::kReplicated}};
@@ -113,6 +115,8 @@ std::vector<Key> make_keys() {
       key("overlap.window_mib", Whole{1, kMostMib}, overlap, &OverlapConfig::window_mib),
       key("overlap.keep_mib", Whole{0, kMostMib}, overlap, &OverlapConfig::keep_mib),
       key("overlap.segment_mib", Whole{1, kMostMib}, overlap, &OverlapConfig::segment_mib),
+
+      key("device.memory_gib", kGib, device, &DeviceConfig::memory_gib),
   };
 }
 // clang-format on

@@ -8,8 +8,8 @@
 
 namespace fourfold::data {
 
-Samples::Samples(Tokens tokens, std::int64_t context, std::uint64_t seed)
-    : tokens_(std::move(tokens)), context_(context), seed_(seed) {
+Samples::Samples(Tokens tokens, std::int64_t context, std::uint64_t seed, std::int64_t vocabulary)
+    : tokens_(std::move(tokens)), context_(context), seed_(seed), vocabulary_(vocabulary) {
   FOURFOLD_CHECK(context > 0, "context ", context);
   windows_ = (tokens_.size() - 1) / context;
   if (windows_ < 1) {
@@ -32,6 +32,10 @@ void Samples::read_window(std::int64_t window, std::int64_t* tokens, std::int64_
   tokens_.read(window * context_, context_, tokens);
   std::copy(tokens + 1, tokens + context_, targets);
   tokens_.read(window * context_ + context_, 1, targets + context_ - 1);
+  const std::int64_t largest =
+      std::max(*std::max_element(tokens, tokens + context_), targets[context_ - 1]);
+  if (largest < vocabulary_) return;
+  tokens_.slice(window * context_, window * context_ + context_ + 1).check_below(vocabulary_);
 }
 
 }  // namespace fourfold::data

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "fourfold/data/token_file.hpp"
@@ -15,8 +16,10 @@ namespace fourfold::data {
 /// May be used by several threads at once.
 class Samples {
  public:
-  /// Throws ConfigError when there are not enough tokens for one window.
-  Samples(Tokens tokens, std::int64_t context, std::uint64_t seed);
+  /// Throws ConfigError when there are not enough tokens for one window. Tokens must be below
+  /// `vocabulary`; each is looked at when it is read.
+  Samples(Tokens tokens, std::int64_t context, std::uint64_t seed,
+          std::int64_t vocabulary = std::numeric_limits<std::int64_t>::max());
 
   std::int64_t windows() const { return windows_; }
   std::int64_t context() const { return context_; }
@@ -24,7 +27,8 @@ class Samples {
   /// The window that sample number `sample` (0, 1, 2, ...) is.
   std::int64_t window_of(std::int64_t sample) const;
 
-  /// Writes `context` tokens and for each of them the token that follows it.
+  /// Writes `context` tokens and for each of them the token that follows it. Throws ConfigError
+  /// that names the file, the position and the token for one that is not in the vocabulary.
   void read(std::int64_t sample, std::int64_t* tokens, std::int64_t* targets) const;
 
   /// The same for a window in the order of the text, for validation.
@@ -34,6 +38,7 @@ class Samples {
   Tokens tokens_;
   std::int64_t context_;
   std::uint64_t seed_;
+  std::int64_t vocabulary_;
   std::int64_t windows_;
 };
 

@@ -184,4 +184,20 @@ void Tokens::check_below(std::int64_t vocabulary) const {
   });
 }
 
+std::int64_t Tokens::check_some_below(std::int64_t vocabulary, std::int64_t most) const {
+  constexpr std::int64_t kPiece = 1 << 15;  // enough that a disk reads it as fast as it can
+  const std::int64_t pieces = most / kPiece;
+  if (size() <= most || pieces < 2) {
+    const std::int64_t count = std::min(size(), most);
+    slice(0, count).check_below(vocabulary);
+    return count;
+  }
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    // The last one ends with the last token.
+    const std::int64_t begin = (size() - kPiece) * i / (pieces - 1);
+    slice(begin, begin + kPiece).check_below(vocabulary);
+  }
+  return pieces * kPiece;
+}
+
 }  // namespace fourfold::data

@@ -13,6 +13,8 @@ namespace fourfold::data {
 inline constexpr std::int64_t kTokenHeaderBytes = 1024;
 inline constexpr std::int32_t kMagic16 = 20240520;  ///< with version 1: tokens are uint16
 inline constexpr std::int32_t kMagic32 = 20240801;  ///< with version 7: tokens are uint32
+/// At the start of a run: 64 MiB of tokens of 2 bytes.
+inline constexpr std::int64_t kTokensLookedAt = std::int64_t{1} << 25;
 
 /// A sequence of tokens in one file, or in the *.bin files of a folder one after the other by name.
 /// Read-only and cheap to copy; copies and slices share the mapping. May be used by several threads
@@ -33,6 +35,10 @@ class Tokens {
   /// Throws ConfigError that names the file, the position in it and the token for the first token
   /// that is not below `vocabulary`. Reads everything once.
   void check_below(std::int64_t vocabulary) const;
+
+  /// The same for some of the tokens, no more than `most`: all of a short sequence, else
+  /// pieces that lie evenly from its beginning to its end. Returns how many it looked at.
+  std::int64_t check_some_below(std::int64_t vocabulary, std::int64_t most = kTokensLookedAt) const;
 
  private:
   class File;

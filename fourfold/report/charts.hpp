@@ -20,5 +20,7 @@ std::string timeline_chart(const RunData& run, const Palette& palette);
 
 /// Steps in groups of equal size, so that there are at most `most` of them.
 std::vector<std::vector<StepData>> grouped(const std::vector<StepData>& steps, std::size_t most);
+/// How many steps these stand for together.
+std::int64_t steps_in(const std::vector<StepData>& group);
 
 }  // namespace fourfold::report

@@ -28,8 +28,10 @@ Curve training_curve(const RunData& run) {
   for (const std::vector<StepData>& group : grouped(run.steps, kMostPoints)) {
     Point mean;
     for (const StepData& step : group) {
-      mean.step += static_cast<double>(step.step) / static_cast<double>(group.size());
-      mean.loss += step.loss / static_cast<double>(group.size());
+      const double share = static_cast<double>(step.count) / static_cast<double>(steps_in(group));
+      const double middle = static_cast<double>(2 * step.step - step.count + 1) / 2;
+      mean.step += middle * share;
+      mean.loss += step.loss * share;
     }
     if (std::isfinite(mean.loss)) curve.push_back(mean);
   }
@@ -95,8 +97,9 @@ std::string loss_chart(const RunData& run) {
   std::vector<LegendEntry> entries = {{"training", "training"}};
   if (!validation.empty()) entries.push_back({"validation", "validation"});
   html += legend(entries);
-  const std::size_t group = (run.steps.size() + kMostPoints - 1) / kMostPoints;
-  if (group > 1) html += concat("<p>Each point is the mean of ", group, " steps.</p>\n");
+  std::int64_t most = 1;
+  for (const auto& group : grouped(run.steps, kMostPoints)) most = std::max(most, steps_in(group));
+  if (most > 1) html += concat("<p>Each point is the mean of ", most, " steps.</p>\n");
   return html;
 }
 

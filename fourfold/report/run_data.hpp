@@ -13,11 +13,13 @@
 
 namespace fourfold::report {
 
+/// A step, or the mean of several.
 struct StepData {
-  std::int64_t step = 0;
+  std::int64_t step = 0;  ///< the last one
   double loss = 0;
   Seconds seconds;
   std::map<std::string, Seconds> exposed;  ///< by axes: compute stood still for them
+  std::int64_t count = 1;                  ///< of steps
 };
 
 struct RunData {

@@ -22,9 +22,9 @@ struct Bar {
 };
 
 Bar mean_of(const std::vector<StepData>& group) {
-  Bar bar{.first = group.front().step, .last = group.back().step};
-  const double share = 1.0 / static_cast<double>(group.size());
+  Bar bar{.first = group.front().step - group.front().count + 1, .last = group.back().step};
   for (const StepData& step : group) {
+    const double share = static_cast<double>(step.count) / static_cast<double>(steps_in(group));
     bar.seconds += step.seconds * share;
     for (const auto& [axes, seconds] : step.exposed) bar.exposed[axes] += seconds * share;
   }
@@ -82,6 +82,12 @@ std::vector<std::vector<StepData>> grouped(const std::vector<StepData>& steps, s
   return groups;
 }
 
+std::int64_t steps_in(const std::vector<StepData>& group) {
+  std::int64_t sum = 0;
+  for (const StepData& step : group) sum += step.count;
+  return sum;
+}
+
 std::string step_chart(const RunData& run, const Palette& palette) {
   const Plot plot;
   const std::vector<Bar> bars = bars_of(run);
@@ -102,7 +108,8 @@ std::string step_chart(const RunData& run, const Palette& palette) {
     if (seen) entries.push_back({palette.of_axes(axes), "waiting for " + axes});
   }
   html += legend(entries);
-  const std::size_t group = (run.steps.size() - 1 + kMostBars - 1) / kMostBars;
+  std::int64_t group = 1;
+  for (const Bar& bar : bars) group = std::max(group, bar.last - bar.first + 1);
   return html + concat("<p>Of rank 0", run.steps.size() > 1 ? ", without the first step." : ".",
                        group > 1 ? concat(" Each bar is the mean of ", group, " steps.") : "",
                        "</p>\n");

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "fourfold/base/text.hpp"
+#include "fourfold/report/charts.hpp"
 #include "fourfold/report/html.hpp"
 
 namespace fourfold::report {
@@ -21,7 +22,7 @@ Bytes divided(Bytes bytes, std::int64_t by) {
 }  // namespace
 
 std::string communication_table(const RunData& run) {
-  const auto steps = std::max<std::int64_t>(1, static_cast<std::int64_t>(run.steps.size()));
+  const auto steps = std::max<std::int64_t>(1, steps_in(run.steps));
   const double share = 1.0 / static_cast<double>(steps);
   std::vector<std::pair<comm::CounterKey, comm::Count>> sorted(run.communication.begin(),
                                                                run.communication.end());

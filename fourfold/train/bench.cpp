@@ -11,6 +11,7 @@
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
+#include "fourfold/train/shared_grid.hpp"
 
 namespace fourfold::train {
 
@@ -33,9 +34,10 @@ Config without_sizes(const Config& config, const std::string& strategy) {
 
 }  // namespace
 
-Config with_strategy(const Config& config, const std::string& strategy, int ranks) {
+Config with_strategy(const Config& config, const std::string& strategy, int ranks,
+                     const RankMemory& memory) {
   Config one = without_sizes(config, strategy);
-  settle_grid(one, ranks);
+  settle_grid(one, ranks, memory);
   check_fit(one);
   return one;
 }
@@ -149,30 +151,19 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
 
 namespace {
 
-/// What rank 0 has settled, on every rank; nothing where that is refused. To find a grid takes many
-/// dry runs, and ranks may share a core.
+/// The strategy's configuration on every rank; nothing, and the reason in the row, where it is
+/// refused.
 std::optional<Config> settled(comm::World& world, const Config& config, BenchRow& row) {
-  std::vector<double> numbers(6, 0);
-  if (world.rank() == 0) {
-    try {
-      const Config one = with_strategy(config, row.strategy, world.size());
-      const grid::Sizes& s = one.parallel.sizes;
-      numbers.clear();
-      for (const int size : {s.x, s.y, s.z, s.data, s.pipe}) numbers.push_back(size);
-      numbers.push_back(static_cast<double>(one.train.micro_batch));
-    } catch (const ConfigError& error) {
-      row.refused = error.what();
-    }
-  }
-  const Mesh all(world, grid::Grid({.data = world.size()}));
-  wait_patiently(all.everyone());
-  numbers = largest(all, std::move(numbers));
-  if (numbers[0] == 0) return {};
   Config one = without_sizes(config, row.strategy);
-  const auto size = [&](std::size_t i) { return static_cast<int>(numbers[i]); };
-  one.parallel.sizes = {.x = size(0), .y = size(1), .z = size(2), .data = size(3), .pipe = size(4)};
-  one.parallel.given = true;
-  one.train.micro_batch = static_cast<std::int64_t>(numbers[5]);
+  try {
+    settle_on_all_ranks(world, one, [&](Config& mine, const RankMemory& memory) {
+      mine = with_strategy(config, row.strategy, world.size(), memory);
+      return std::string();
+    });
+  } catch (const ConfigError& error) {
+    row.refused = error.what();
+    return std::nullopt;
+  }
   return one;
 }
 

@@ -12,6 +12,7 @@
 #include "fourfold/config/config.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/dataset.hpp"
+#include "fourfold/train/rank_memory.hpp"
 
 namespace fourfold::train {
 
@@ -44,9 +45,10 @@ struct Bench {
 };
 
 /// The configuration for a strategy: everything but [parallel] stays, whose sizes are the
-/// strategy's own for so many ranks. A pipeline gets micro-batches if the configuration has none.
-/// Throws ConfigError when it does not fit.
-config::Config with_strategy(const config::Config& config, const std::string& strategy, int ranks);
+/// strategy's own for so many ranks with that much memory. A pipeline gets micro-batches if the
+/// configuration has none. Throws ConfigError when it does not fit.
+config::Config with_strategy(const config::Config& config, const std::string& strategy, int ranks,
+                             const RankMemory& memory = RankMemory::unlimited());
 
 /// Trains so many steps with each strategy. Collective; the rows are whole on rank 0, where `tell`
 /// is called as each ends.

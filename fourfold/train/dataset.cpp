@@ -52,15 +52,16 @@ Streams open_text(config::Config& config, const std::string& init_from, Dataset&
   return streams;
 }
 
-Streams open_tokens(config::Config& config, const std::string& init_from, Dataset& dataset) {
-  data::Tokens all(config.data.tokens);
-  all.check_below(config.model.vocab);
+Streams open_tokens(config::Config& config, const std::string& init_from, Dataset& dataset,
+                    bool look) {
+  const data::Tokens all(config.data.tokens);
+  if (look) all.check_some_below(config.model.vocab);
   if (!init_from.empty() && data::has_tokenizer(init_from))
     dataset.tokenizer = data::load_tokenizer(init_from);
   Streams streams{all, std::nullopt};
   if (!config.data.validation_tokens.empty()) {
     streams.validation.emplace(config.data.validation_tokens);
-    streams.validation->check_below(config.model.vocab);
+    if (look) streams.validation->check_some_below(config.model.vocab);
   } else if (config.data.validation > 0) {
     const auto kept =
         static_cast<std::int64_t>(static_cast<double>(all.size()) * (1 - config.data.validation));
@@ -75,12 +76,12 @@ Streams open_tokens(config::Config& config, const std::string& init_from, Datase
 }  // namespace
 
 Dataset open_dataset(config::Config& config, const std::string& init_from,
-                     const std::function<void(const std::string&)>& show_progress) {
+                     const std::function<void(const std::string&)>& show_progress, bool look) {
   Dataset dataset;
   const Streams streams = config.data.text.empty()
-                              ? open_tokens(config, init_from, dataset)
+                              ? open_tokens(config, init_from, dataset, look)
                               : open_text(config, init_from, dataset, show_progress);
-  dataset.train.emplace(streams.train, config.model.context, config.train.seed);
+  dataset.train.emplace(streams.train, config.model.context, config.train.seed, config.model.vocab);
   if (streams.validation) {
     if (streams.validation->size() <= config.model.context) {
       throw ConfigError(
@@ -88,7 +89,8 @@ Dataset open_dataset(config::Config& config, const std::string& init_from,
                  " tokens, fewer than a sample of ", config.model.context,
                  " and the next one; set data.validation to a larger share, or to 0"));
     }
-    dataset.validation.emplace(*streams.validation, config.model.context, config.train.seed);
+    dataset.validation.emplace(*streams.validation, config.model.context, config.train.seed,
+                               config.model.vocab);
   }
   return dataset;
 }

@@ -23,9 +23,12 @@ struct Dataset {
 
 /// Prepares the text, or takes it from the cache; or opens the token files. Fills in the model's
 /// vocabulary where the configuration leaves it to the tokenizer. A model that training starts from
-/// (`init_from`, may be empty) brings its tokenizer along. Throws ConfigError.
+/// (`init_from`, may be empty) brings its tokenizer along. Throws ConfigError. No token file is
+/// read as a whole: with `look` some of its tokens are held against the vocabulary now, and all of
+/// them when they are read.
 Dataset open_dataset(config::Config& config, const std::string& init_from,
-                     const std::function<void(const std::string&)>& show_progress);
+                     const std::function<void(const std::string&)>& show_progress,
+                     bool look = true);
 
 /// For Trainer::step and Trainer::validate. The dataset must outlive them.
 ReadSample read_training(const Dataset& dataset);

@@ -32,6 +32,7 @@ Json json_of(const StepMetrics& step) {
                {"lr", step.rate},
                {"seconds", step.seconds.value()},
                {"exposed_seconds", step.exposed.value()}};
+  if (step.count > 1) json["mean_of"] = step.count;
   json["communication"] = Json::array();
   for (const CommunicationTime& time : step.communication) {
     json["communication"].push_back({{"op", schedule::to_string(time.op)},
@@ -54,7 +55,51 @@ Json json_of(const comm::CounterKey& key, const comm::Count& count) {
           {"exposed_seconds", count.exposed_seconds.value()}};
 }
 
+/// Two means of so many values each as one.
+template <class Number>
+Number mean(Number a, std::int64_t count_a, Number b, std::int64_t count_b) {
+  const double share = static_cast<double>(count_b) / static_cast<double>(count_a + count_b);
+  return a * (1 - share) + b * share;
+}
+
 }  // namespace
+
+void StepMetrics::merge(const StepMetrics& later) {
+  const auto average = [&](auto& mine, const auto& theirs) {
+    mine = mean(mine, count, theirs, later.count);
+  };
+  average(loss, later.loss);
+  average(grad_norm, later.grad_norm);
+  average(rate, later.rate);
+  average(seconds, later.seconds);
+  average(exposed, later.exposed);
+  average(tokens_per_second, later.tokens_per_second);
+  average(mfu, later.mfu);
+  // Not every step has every operation.
+  std::map<std::pair<schedule::Op, std::string>, CommunicationTime> all;
+  for (const CommunicationTime& time : communication) {
+    all[{time.op, time.axes}] = {time.op, time.axes, mean(time.seconds, count, {}, later.count),
+                                 mean(time.exposed, count, {}, later.count)};
+  }
+  for (const CommunicationTime& time : later.communication) {
+    CommunicationTime& sum = all[{time.op, time.axes}];
+    sum.op = time.op;
+    sum.axes = time.axes;
+    sum.seconds += mean({}, count, time.seconds, later.count);
+    sum.exposed += mean({}, count, time.exposed, later.count);
+  }
+  communication.clear();
+  for (const auto& [key, time] : all) communication.push_back(time);
+  communication.shrink_to_fit();
+  step = later.step;
+  count += later.count;
+}
+
+void Validation::merge(const Validation& later) {
+  loss = mean(loss, count, later.loss, later.count);
+  step = later.step;
+  count += later.count;
+}
 
 std::string short_time(Seconds time) {
   const auto seconds = static_cast<long long>(std::llround(std::max(0.0, time.value())));
@@ -75,7 +120,7 @@ std::string describe(const StepMetrics& s, std::int64_t steps, Seconds left) {
 std::string to_json(const RunMetrics& run) {
   Json json = {{"ranks", run.ranks}, {"grid", run.grid}};
   json["steps"] = Json::array();
-  for (const StepMetrics& step : run.steps) json["steps"].push_back(json_of(step));
+  for (const StepMetrics& step : run.steps.entries()) json["steps"].push_back(json_of(step));
   json["communication"] = Json::array();
   for (const auto& [key, count] : run.communication) {
     json["communication"].push_back(json_of(key, count));
@@ -83,8 +128,7 @@ std::string to_json(const RunMetrics& run) {
   for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
     json["memory"][to_string(static_cast<tensor::MemoryClass>(i))] = run.memory.by_class[i].value();
   }
-  const Json val_loss =
-      run.validations.empty() ? Json(nullptr) : Json(run.validations.back().second);
+  const Json val_loss = run.validations.empty() ? Json(nullptr) : Json(run.validations.last().loss);
   json["summary"] = {{"val_loss", val_loss},
                      {"tokens_per_second", run.tokens_per_second},
                      {"model_flops_per_second", run.model_flops.value()},
@@ -128,15 +172,19 @@ std::map<std::string, Seconds> exposed_by_axes(const StepMetrics& step) {
   return sums;
 }
 
-Seconds median_step(std::span<const StepMetrics> steps) {
-  if (steps.empty()) return {};
-  std::vector<double> times;
+Seconds median_step(const std::vector<StepMetrics>& steps) {
+  std::vector<Seconds> times;
   for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) {
-    times.push_back(steps[i].seconds.value());
+    times.push_back(steps[i].seconds);
   }
+  return median(std::move(times));
+}
+
+Seconds median(std::vector<Seconds> times) {
+  if (times.empty()) return {};
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
-  return Seconds(*middle);
+  return *middle;
 }
 
 MetricsFiles::MetricsFiles(const std::string& folder)

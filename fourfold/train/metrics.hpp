@@ -4,7 +4,6 @@
 
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "fourfold/formats/json_lines.hpp"
 #include "fourfold/formats/tensorboard.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/train/series.hpp"
 
 namespace fourfold::train {
 
@@ -24,9 +24,9 @@ struct CommunicationTime {
   Seconds exposed;  ///< in which compute stood still for it
 };
 
-/// One step, as rank 0 saw it.
+/// One step, as rank 0 saw it, or the mean of several.
 struct StepMetrics {
-  std::int64_t step = 0;
+  std::int64_t step = 0;  ///< the last one
   double loss = 0;
   double grad_norm = 0;
   double rate = 0;
@@ -35,18 +35,31 @@ struct StepMetrics {
   std::vector<CommunicationTime> communication{};
   double tokens_per_second = 0;
   double mfu = 0;
+  std::int64_t count = 1;  ///< of steps
+
+  /// Becomes the mean of these steps and some later ones.
+  void merge(const StepMetrics& later);
+};
+
+/// One validation, or the mean of several.
+struct Validation {
+  std::int64_t step = 0;  ///< of the last one
+  double loss = 0;
+  std::int64_t count = 1;
+
+  void merge(const Validation& later);
 };
 
 /// A whole run. Memory and bytes are those of rank 0, or of the rank that has most, as said.
 struct RunMetrics {
   int ranks = 1;
   std::string grid;
-  std::vector<StepMetrics> steps;
+  Series<StepMetrics> steps;
   comm::Counts communication;  ///< of rank 0, in all steps
   tensor::MemoryUse memory;    ///< the peak of each class, of the rank where it is largest
   Bytes construction;          ///< the peak before the first step, of the rank where it is largest
   Bytes peak;                  ///< the same of the whole training
-  std::vector<std::pair<std::int64_t, double>> validations;  ///< step and loss
+  Series<Validation> validations;
   double tokens_per_second = 0;  ///< of the median step, the first left out
   FlopsPerSecond model_flops;    ///< of the median step
   FlopsPerSecond gemm_flops;     ///< of all ranks together, measured at the start
@@ -73,8 +86,12 @@ std::vector<CommunicationTime> communication_times(const comm::Counts& counts);
 /// Exposed time by the axes of the groups.
 std::map<std::string, Seconds> exposed_by_axes(const StepMetrics& step);
 
-/// The median of the steps but the first, which is slower for reasons of its own.
-Seconds median_step(std::span<const StepMetrics> steps);
+/// The median of the steps but the first, which is slower for reasons of its own; of a long run
+/// that of the means that are left.
+Seconds median_step(const std::vector<StepMetrics>& steps);
+
+/// Of some times; zero of none.
+Seconds median(std::vector<Seconds> times);
 
 /// The files of metrics in a run folder: metrics.jsonl, TensorBoard's events, log.txt.
 class MetricsFiles {

@@ -17,9 +17,9 @@
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/run_report.hpp"
-#include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
 #include "fourfold/train/shared_dataset.hpp"
+#include "fourfold/train/shared_grid.hpp"
 #include "fourfold/train/tracer.hpp"
 
 namespace fourfold::train {
@@ -47,7 +47,10 @@ class Run {
         first_(world.rank() == 0) {
     data_ = open_shared_dataset(world, spec_.config, spec_.init_from, console.show);
     say(data_.about);
-    const std::string chosen = settle_grid(spec_.config, world.size());
+    const std::string chosen = settle_on_all_ranks(
+        world, spec_.config, [&](config::Config& config, const RankMemory& memory) {
+          return settle_grid(config, world.size(), memory);
+        });
     if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
     if (!spec_.init_from.empty()) {
@@ -151,8 +154,12 @@ class Run {
                            .communication = communication_times(counts),
                            .tokens_per_second = static_cast<double>(tokens) / seconds.value(),
                            .mfu = speed / metrics_.gemm_flops};
-    metrics_.steps.push_back(step);
+    metrics_.steps.add(step);
     files_->step(step);
+    // The last ones tell best how long the others will take; the first one tells least.
+    constexpr std::size_t kRecent = 100;
+    if (number == 2 || recent_.size() == kRecent) recent_.erase(recent_.begin());
+    recent_.push_back(seconds);
     tell(step);
   }
 
@@ -178,13 +185,8 @@ class Run {
     const config::TrainConfig& config = spec_.config.train;
     const bool due = step.step % config.log_every == 0 || step.step == config.steps;
     if (!due && !console_->lively) return;
-    // The last ones tell best how long the others will take.
-    constexpr std::size_t kLast = 100;
-    const std::size_t count = std::min(kLast, metrics_.steps.size());
-    const std::span<const StepMetrics> last = std::span(metrics_.steps).last(count);
     const auto left = static_cast<double>(config.steps - step.step);
-    const std::string line =
-        describe(step, config.steps, Seconds(left * median_step(last).value()));
+    const std::string line = describe(step, config.steps, left * median(recent_));
     if (due) files_->log(line);
     if (console_->lively) {
       console_->show(line);
@@ -201,7 +203,7 @@ class Run {
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     world_->reset_counters();  // it is no part of training
     if (!first_) return;
-    metrics_.validations.emplace_back(number, loss);
+    metrics_.validations.add({.step = number, .loss = loss});
     files_->validation(number, loss);
     say(concat("step ", number, "  validation loss ", loss));
   }
@@ -220,7 +222,7 @@ class Run {
   void summarise() {
     metrics_.ranks = world_->size();
     metrics_.grid = grid::to_string(mesh_->grid());
-    const Seconds median = median_step(metrics_.steps);
+    const Seconds median = median_step(metrics_.steps.entries());
     const std::int64_t tokens = recipe_.batch * recipe_.model.context;
     metrics_.tokens_per_second = static_cast<double>(tokens) / median.value();
     metrics_.model_flops = model_flops(recipe_.model, tokens) / median;
@@ -244,6 +246,7 @@ class Run {
   std::optional<MetricsFiles> files_;
   std::vector<std::string> said_;  // before there were files
   RunMetrics metrics_;
+  std::vector<Seconds> recent_;            // times of the last steps
   std::optional<Tracer> tracer_;           // until the traces are collected
   std::vector<report::RankTrace> traces_;  // of all ranks, on the first
 };

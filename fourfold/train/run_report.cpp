@@ -29,22 +29,22 @@ double exposed_share(const std::vector<StepMetrics>& steps) {
   Seconds exposed;
   Seconds total;
   for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) {
-    exposed += steps[i].exposed;
-    total += steps[i].seconds;
+    exposed += steps[i].exposed * static_cast<double>(steps[i].count);
+    total += steps[i].seconds * static_cast<double>(steps[i].count);
   }
   return total > Seconds() ? exposed / total : 0;
 }
 
 std::vector<std::pair<std::string, std::string>> figures(const RunMetrics& run) {
   std::vector<std::pair<std::string, std::string>> all;
-  if (!run.steps.empty()) all.emplace_back("loss", with_decimals(run.steps.back().loss, 4));
+  if (!run.steps.empty()) all.emplace_back("loss", with_decimals(run.steps.last().loss, 4));
   if (!run.validations.empty()) {
-    all.emplace_back("validation loss", with_decimals(run.validations.back().second, 4));
+    all.emplace_back("validation loss", with_decimals(run.validations.last().loss, 4));
   }
   all.emplace_back("tokens/s", with_decimals(run.tokens_per_second, 0));
   all.emplace_back("mfu", with_decimals(run.mfu, 3));
-  all.emplace_back("median step", concat(median_step(run.steps)));
-  all.emplace_back("exposed", with_decimals(100 * exposed_share(run.steps), 1) + " %");
+  all.emplace_back("median step", concat(median_step(run.steps.entries())));
+  all.emplace_back("exposed", with_decimals(100 * exposed_share(run.steps.entries()), 1) + " %");
   return all;
 }
 
@@ -56,10 +56,12 @@ report::RunData report_of(const std::string& name, const config::Config& config,
   data.name = name;
   data.about = about(config, run);
   data.figures = figures(run);
-  for (const StepMetrics& step : run.steps) {
-    data.steps.push_back({step.step, step.loss, step.seconds, exposed_by_axes(step)});
+  for (const StepMetrics& step : run.steps.entries()) {
+    data.steps.push_back({step.step, step.loss, step.seconds, exposed_by_axes(step), step.count});
   }
-  data.validations = run.validations;
+  for (const Validation& validation : run.validations.entries()) {
+    data.validations.emplace_back(validation.step, validation.loss);
+  }
   data.communication = run.communication;
   for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
     data.memory.emplace_back(to_string(static_cast<tensor::MemoryClass>(i)),

@@ -3,174 +3,121 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/config/strategy.hpp"
-#include "fourfold/train/dry_run.hpp"
+#include "fourfold/train/fitting_grids.hpp"
+#include "fourfold/train/memory_advice.hpp"
 #include "fourfold/train/setup.hpp"
 
 namespace fourfold::train {
 
 using config::Config;
-using config::Strategy;
 
 namespace {
 
-/// What a rank sends in a step of so many layers and passes.
-double bytes_sent(Recipe recipe, std::int64_t layers, std::int64_t passes,
-                  const grid::Sizes& sizes) {
-  // Of the weights that can be kept, as large a share.
-  recipe.overlap.keep = recipe.overlap.keep * layers / recipe.model.layers;
-  recipe.model.layers = layers;
-  recipe.batch = passes * recipe.micro_batch;
-  double sum = 0;
-  for (const auto& [key, count] : dry_run(grid::Grid(sizes), 0, recipe).counts) {
-    sum += static_cast<double>(count.wire.bytes.value());
-  }
-  return sum;
-}
-
-/// The value at `n` of what grows evenly, from those at 1 and 2.
-template <class Value>
-double extrapolate(std::int64_t n, const Value& value) {
-  const double one = value(1);
-  return n == 1 ? one : one + static_cast<double>(n - 1) * (value(2) - one);
-}
-
-}  // namespace
-
-double bytes_sent(const Recipe& recipe, const grid::Sizes& sizes) {
-  const std::int64_t passes = recipe.batch / recipe.micro_batch;
-  // With a pipeline neither a layer nor a pass is like the others.
-  if (sizes.pipe > 1) return bytes_sent(recipe, recipe.model.layers, passes, sizes);
-  return extrapolate(passes, [&](std::int64_t some_passes) {
-    return extrapolate(recipe.model.layers, [&](std::int64_t layers) {
-      return bytes_sent(recipe, layers, some_passes, sizes);
-    });
-  });
-}
-
-namespace {
-
-/// One way to train a configuration.
-struct Choice {
-  grid::Sizes sizes;
-  std::int64_t micro_batch = 0;
+/// A grid and what it costs, as far as that is known.
+struct Candidate {
+  Choice choice;
+  double rank = 0;    ///< the lower the better
+  double memory = 0;  ///< about what a rank needs
 };
 
-constexpr std::int64_t kPassesAPlace = 4;  // enough that a pipeline idles a fifth of the time
-
-/// Passes overlap in a pipeline: without several of them its ranks would work one after the other.
-/// The most micro-batches, up to some for each place, that the batch can be cut into, unless the
-/// configuration has some.
-std::int64_t micro_batch_for(const Config& config, const grid::Sizes& sizes) {
-  const std::int64_t batch = config.train.batch;
-  if (sizes.pipe == 1 || config.train.micro_batch != batch) return config.train.micro_batch;
-  for (std::int64_t passes = kPassesAPlace * sizes.pipe; passes > 1; --passes) {
-    if (batch % passes != 0 || batch / passes % (sizes.data * sizes.z) != 0) continue;
-    if (config.parallel.chunks > 1 && passes % sizes.pipe != 0) continue;
-    return batch / passes;
-  }
-  return batch;
+/// Bytes say nothing about how long the ranks of a pipeline idle: the most even grid is the best.
+Candidate with_pipeline(const Choice& choice) {
+  const grid::Sizes& s = choice.sizes;
+  return {choice, static_cast<double>(std::max({s.x, s.y, s.z, s.data, s.pipe})), 0};
 }
 
-Choice choice_of(const Config& config, const grid::Sizes& sizes) {
-  return {sizes, micro_batch_for(config, sizes)};
-}
-
-/// Why the model does not fit; empty if it does.
-std::string misfit(const Config& config, const Choice& choice) {
-  Recipe recipe = recipe_of(config);
-  recipe.micro_batch = choice.micro_batch;
-  try {
-    check_recipe(recipe, choice.sizes.pipe);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return model::misfit(recipe.model, choice.sizes, choice.micro_batch);
-}
-
-/// Some of the grids that the strategy can be given and that the model fits; with a pipeline only
-/// where that belongs to it.
-std::string grids_that_work(const Config& config, int ranks) {
-  constexpr std::size_t kNamed = 6;
-  const Strategy& strategy = config::strategy_of(config.parallel.strategy);
-  std::vector<std::string> names;
-  for (const grid::Sizes& sizes : grid::factorisations(ranks, strategy.axes)) {
-    if (!config::has_sizes(strategy, sizes)) continue;
-    if (sizes.pipe > 1 && !strategy.own.contains(grid::Axis::kPipe)) continue;
-    if (!misfit(config, choice_of(config, sizes)).empty()) continue;
-    if (names.size() == kNamed) return join(names, " or ") + " and others";
-    names.push_back(grid::to_string(sizes));
-  }
-  return names.empty() ? "none; change the ranks, the batch or the heads" : join(names, " or ");
-}
-
-/// Throws ConfigError that says why there is none.
-std::vector<Choice> fitting_choices(const Config& config, int ranks) {
-  const Strategy& strategy = config::strategy_of(config.parallel.strategy);
-  std::vector<Choice> found;
-  std::string reason;
-  const std::vector<grid::Sizes> all = config::grids_of(strategy, ranks);
-  for (const grid::Sizes& sizes : all) {
-    const Choice choice = choice_of(config, sizes);
-    reason = misfit(config, choice);
-    if (reason.empty()) found.push_back(choice);
-  }
-  if (!found.empty()) return found;
-  if (all.size() > 1) {
-    reason =
-        concat(config.model.heads, " heads, width ", config.model.width, ", ", config.model.layers,
-               " layers and a micro-batch of ", config.train.micro_batch, " must be divided");
-  }
-  throw ConfigError(
-      concat("no grid of ", ranks, " ranks that the strategy ", strategy.name,
-             " takes by itself fits this model: ", reason,
-             "; of those that --grid can name these work: ", grids_that_work(config, ranks)));
-}
-
-/// Bytes say nothing about how long the ranks of a pipeline idle.
-Choice most_even(const std::vector<Choice>& choices) {
-  const auto longest = [](const Choice& choice) {
-    const grid::Sizes& s = choice.sizes;
-    return std::max({s.x, s.y, s.z, s.data, s.pipe});
-  };
-  return *std::min_element(choices.begin(), choices.end(), [&](const Choice& a, const Choice& b) {
-    return longest(a) < longest(b);
-  });
-}
-
-Choice fewest_bytes(const std::vector<Choice>& choices, const Recipe& recipe) {
-  Choice best = choices[0];
-  double fewest = std::numeric_limits<double>::infinity();
+/// The best first.
+std::vector<Candidate> by_preference(const Config& config, const std::vector<Choice>& choices,
+                                     bool pipeline) {
+  std::vector<Candidate> all;
   for (const Choice& choice : choices) {
-    const double bytes = choices.size() == 1 ? 0 : bytes_sent(recipe, choice.sizes);
-    if (bytes >= fewest) continue;
-    fewest = bytes;
-    best = choice;
+    if (pipeline) {
+      all.push_back(with_pipeline(choice));
+    } else {
+      const StepCost cost = estimate(recipe_of(config, choice), choice.sizes);
+      all.push_back({choice, cost.bytes, cost.memory});
+    }
   }
-  return best;
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.rank < b.rank; });
+  return all;
+}
+
+/// The first that has room. Leaves in the others what they need.
+std::optional<std::size_t> first_with_room(const Config& config, std::vector<Candidate>& candidates,
+                                           Bytes memory) {
+  // What is estimated to need so much more does not fit; the rest is looked at closely.
+  constexpr double kDoubt = 1.1;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    Candidate& one = candidates[i];
+    if (one.memory > kDoubt * static_cast<double>(memory.value())) continue;
+    const Bytes needed = peak_memory(recipe_of(config, one.choice), one.choice.sizes);
+    if (needed <= memory) return i;
+    one.memory = static_cast<double>(needed.value());
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_all(const Config& config, int ranks,
+                             const std::vector<Candidate>& candidates, const RankMemory& memory) {
+  const Candidate& least =
+      *std::min_element(candidates.begin(), candidates.end(),
+                        [](const Candidate& a, const Candidate& b) { return a.memory < b.memory; });
+  throw ConfigError(
+      concat("no grid of ", ranks, ranks == 1 ? " rank" : " ranks",
+             " has room for this model: ", least.choice.sizes, " needs the least, about ",
+             Bytes(static_cast<std::int64_t>(least.memory)), " a rank for tensors, and there are ",
+             to_string(memory), memory_advice(config, ranks, least.choice, memory.bytes)));
+}
+
+/// For a grid that the user has named.
+std::string settle_given(const Config& config, int ranks, const RankMemory& memory) {
+  const Choice given = {config.parallel.sizes, config.train.micro_batch};
+  const int needed = grid::Grid(given.sizes).ranks();
+  if (needed != ranks) {
+    throw ConfigError(concat("the grid ", given.sizes, " needs ", needed, " ranks, not ", ranks,
+                             "; with ", ranks, " these work: ", grids_that_work(config, ranks)));
+  }
+  // Who builds the model on it will say why it does not fit.
+  if (memory.is_unlimited() || !misfit(config, given).empty()) return {};
+  const Bytes peak = peak_memory(recipe_of(config), given.sizes);
+  if (peak <= memory.bytes) return {};
+  const std::string text =
+      concat("the grid ", given.sizes, " does not fit the memory: a rank needs ", peak,
+             " for tensors, and there are ", to_string(memory));
+  if (memory.limit) {
+    throw ConfigError(text + memory_advice(config, ranks, given, memory.bytes));
+  }
+  return text;
 }
 
 }  // namespace
 
-std::string settle_grid(Config& config, int ranks) {
+std::string settle_grid(Config& config, int ranks, const RankMemory& memory) {
   constexpr int kMostRanks = 1 << 20;
   if (ranks < 1 || ranks > kMostRanks) {
     throw ConfigError(concat("--ranks must be from 1 to ", kMostRanks, ", not ", ranks));
   }
-  if (config.parallel.given) {
-    const grid::Sizes& given = config.parallel.sizes;
-    const int needed = grid::Grid(given).ranks();
-    if (needed == ranks) return {};
-    throw ConfigError(concat("the grid ", given, " needs ", needed, " ranks, not ", ranks,
-                             "; with ", ranks, " these work: ", grids_that_work(config, ranks)));
-  }
+  if (config.parallel.given) return settle_given(config, ranks, memory);
   const std::vector<Choice> choices = fitting_choices(config, ranks);
   const bool pipeline =
       config::strategy_of(config.parallel.strategy).own.contains(grid::Axis::kPipe);
-  const Choice best = pipeline ? most_even(choices) : fewest_bytes(choices, recipe_of(config));
+  std::size_t chosen = 0;
+  std::vector<Candidate> candidates = {{.choice = choices[0]}};
+  if (choices.size() > 1 || !memory.is_unlimited()) {
+    candidates = by_preference(config, choices, pipeline);
+  }
+  if (!memory.is_unlimited()) {
+    const auto found = first_with_room(config, candidates, memory.bytes);
+    if (!found) refuse_all(config, ranks, candidates, memory);
+    chosen = *found;
+  }
+  const Choice best = candidates[chosen].choice;
   const bool cut = config.train.micro_batch != best.micro_batch;
   config.parallel.sizes = best.sizes;
   config.parallel.given = true;
@@ -179,8 +126,10 @@ std::string settle_grid(Config& config, int ranks) {
   std::string text = concat("grid ", best.sizes);
   if (cut) text += concat(" and micro-batches of ", best.micro_batch);
   if (choices.size() == 1) return text;
-  return concat(text, ": of the ", choices.size(), " grids that fit ", ranks, " ranks, the one ",
-                pipeline ? "most like a cube" : "that sends the fewest bytes a step");
+  text += concat(": of the ", choices.size(), " grids that fit ", ranks, " ranks, the one ",
+                 pipeline ? "most like a cube" : "that sends the fewest bytes a step");
+  if (chosen > 0) text += concat(" with room in ", to_string(memory));
+  return text;
 }
 
 void check_fit(const config::Config& config) {

@@ -56,9 +56,10 @@ Dataset open_shared_dataset(comm::World& world, config::Config& config,
       world.communicator(grid::Grid({.x = world.size()}).everyone(world.rank()));
   Dataset dataset;
   const auto open = [&] {
-    dataset = open_dataset(config, init_from, [&](const std::string& line) {
+    const auto show = [&](const std::string& line) {
       if (first) show_progress(line);
-    });
+    };
+    dataset = open_dataset(config, init_from, show, first);
   };
   if (first) open();
   wait_patiently(everyone);

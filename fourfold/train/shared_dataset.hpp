@@ -7,8 +7,9 @@
 
 namespace fourfold::train {
 
-/// As open_dataset. The first rank prepares the text and shows progress; the others find it in the
-/// cache, or prepare it themselves where they have another disk. Throws ConfigError on all ranks
+/// As open_dataset. The first rank prepares the text, shows progress and looks at some of the
+/// tokens of a token file; the others find the text in the cache, or prepare it themselves where
+/// they have another disk. Throws ConfigError on all ranks
 /// when a host has other data or another configuration than the first. Collective.
 Dataset open_shared_dataset(comm::World& world, config::Config& config,
                             const std::string& init_from,

@@ -153,6 +153,7 @@ TEST(BadInput, FoldersAndWeights) {
   work.write("cut/model.safetensors", weights.substr(0, weights.size() - 100));
   std::filesystem::create_directory(work.path("bare"));
   std::filesystem::copy(work.path("first/config.json"), work.path("bare/config.json"));
+  std::filesystem::copy(work.path("first/model.safetensors"), work.path("bare/model.safetensors"));
   const auto from = [&](const std::string& name) {
     return train(work, {"--init-from", work.path(name)});
   };
@@ -184,6 +185,50 @@ TEST(BadInput, FoldersAndWeights) {
       {"heads", {"sample", work.path("first"), "--ranks", "5"}},
   };
   for (const Case& c : cases) expect_refusal(work, c);
+}
+
+/// Sizes from a stranger, which would take more memory and time than there is.
+TEST(BadInput, ModelsOfOthers) {
+  const Workspace work;
+  ASSERT_EQ(work.train("first").status, 0);
+  std::filesystem::copy(work.path("first"), work.path("other"));
+  const auto json = work.json("first/config.json");
+  const std::vector<std::pair<std::string, nlohmann::json>> values = {
+      {"n_layer", std::int64_t{1} << 40},
+      {"vocab_size", 1'000'000'000'000},
+      {"n_positions", -1},
+      {"n_embd", "8"}};
+  for (const auto& [key, value] : values) {
+    auto changed = json;
+    changed[key] = value;
+    work.write("other/config.json", changed.dump());
+    const std::string words = concat("config.json: ", key, " = ", value.dump(),
+                                     ", but the weights beside it have ", json[key].dump());
+    expect_refusal(work, {words, {"sample", work.path("other")}});
+    expect_refusal(work, {words, train(work, {"--init-from", work.path("other")})});
+  }
+}
+
+TEST(BadInput, Memory) {
+  const Workspace work;
+  const std::vector<Case> cases = {
+      {"device.memory_gib = -1", train(work, {"--set", "device.memory_gib=-1"})},
+      {"no grid of 1 rank has room for this model: x=1 needs the least, about ",
+       train(work, {"--set", "device.memory_gib=1e-5"})},
+      {"no grid of 2 ranks has room",
+       train(work, {"--ranks", "2", "--set", "device.memory_gib=1e-5"})},
+      {"the grid y=2 does not fit the memory: a rank needs ",
+       train(work, {"--grid", "y=2", "--set", "device.memory_gib=1e-5"})},
+      {"10.5 KiB (device.memory_gib)",
+       {"dryrun", work.config(), "--ranks", "4", "--set", "device.memory_gib=1e-5"}},
+  };
+  for (const Case& c : cases) expect_refusal(work, c);
+  // A dry run of a grid that was given tells what is missing, and what there would be.
+  const Outcome outcome = Workspace::fourfold(
+      {"dryrun", work.config(), "--grid", "y=2", "--set", "device.memory_gib=1e-5"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.find("the grid y=2 does not fit the memory: a rank needs "), 0U)
+      << outcome.out;
 }
 
 /// Found by all ranks at once: still one line.

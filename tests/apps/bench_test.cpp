@@ -45,6 +45,32 @@ TEST(Bench, PutsAllStrategiesInOneTable) {
   EXPECT_EQ(ran, 9);
 }
 
+TEST(Bench, SaysWhichStrategiesHaveNoRoom) {
+  const Workspace work;
+  // Between what a rank needs with a quarter of the weights and with all of them.
+  const auto peak_of = [&](const std::string& strategy, const std::string& grid) {
+    const Outcome outcome =
+        Workspace::fourfold({"dryrun", work.config(), "--set", "parallel.strategy=" + strategy,
+                             "--grid", grid, "--json", work.path("peak.json")});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return work.json("peak.json")["peak_bytes"].get<double>();
+  };
+  const double split = peak_of("zero3", "z=4");
+  const double whole = peak_of("ddp", "data=4");
+  ASSERT_LT(split, whole);
+  const double gib = (split + whole) / 2 / (1 << 30);
+  const Outcome outcome = Workspace::fourfold(
+      {"bench", work.config(), "--threads", "4", "--steps", "1", "--strategies", "ddp,zero3",
+       "--set", concat("device.memory_gib=", gib), "--json", work.path("b.json")});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("\nddp: no grid of 4 ranks has room for this model: data=4 needs "),
+            std::string::npos)
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("(device.memory_gib)"), std::string::npos);
+  EXPECT_TRUE(work.json("b.json")["strategies"][0].contains("refused"));
+  EXPECT_EQ(work.json("b.json")["strategies"][1]["grid"]["z"], 4);
+}
+
 TEST(Bench, RunsSomeOnProcesses) {
   const Workspace work;
   const Outcome outcome =

@@ -3,18 +3,16 @@
 #include "fourfold/checkpoint/weights.hpp"
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <unistd.h>
+#include <utility>
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "fourfold/checkpoint/model_config.hpp"
-#include "fourfold/comm/self/self.hpp"
-#include "fourfold/comm/world.hpp"
+#include "fourfold/tensor/memory.hpp"
 
+#include "tests/checkpoint/support.hpp"
 #include "tests/model/compare.hpp"
 #include "tests/model/reference.hpp"
 #include "tests/support/ranks.hpp"
@@ -22,34 +20,7 @@
 namespace fourfold::test {
 namespace {
 
-namespace fs = std::filesystem;
 using model::GptSpec;
-
-/// A folder that goes with the test.
-class Folder {
- public:
-  Folder() {
-    path_ = fs::temp_directory_path() / concat("fourfold-weights-", getpid(), "-", ++made);
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string path() const { return path_.string(); }
-
- private:
-  static inline int made = 0;
-  fs::path path_;
-};
-
-GptSpec small_spec(nn::Precision precision = nn::Precision::float64()) {
-  GptSpec spec;
-  spec.vocabulary = 37;
-  spec.width = 24;
-  spec.heads = 4;
-  spec.layers = 2;
-  spec.context = 8;
-  spec.precision = precision;
-  return spec;
-}
 
 struct RawTensor {
   std::string dtype;
@@ -334,46 +305,59 @@ TEST(Weights, RefusesWhatDoesNotFit) {
   EXPECT_NE(complaint(spec, folder.path() + "/none").find("none"), std::string::npos);
 }
 
-TEST(ModelConfig, ReadsWhatItWrites) {
-  const Folder folder;
-  GptSpec spec = small_spec(nn::Precision::bf16());
-  spec.tied = false;
-  std::ofstream(folder.path() + "/config.json") << checkpoint::model_config(spec, 36);
-  const GptSpec read = checkpoint::read_model_config(folder.path());
-  EXPECT_EQ(read.vocabulary, spec.vocabulary);
-  EXPECT_EQ(read.width, spec.width);
-  EXPECT_EQ(read.heads, spec.heads);
-  EXPECT_EQ(read.layers, spec.layers);
-  EXPECT_EQ(read.context, spec.context);
-  EXPECT_EQ(read.tied, spec.tied);
-  EXPECT_EQ(read.precision.compute, at::kBFloat16);
+/// Bytes of shards that were under way at once, by the order of operations and waits.
+Bytes most_underway(const schedule::Schedule& schedule) {
+  std::map<std::int64_t, Bytes> sizes;
+  Bytes now;
+  Bytes most;
+  for (const schedule::Step& step : schedule.steps()) {
+    if (const auto* issue = std::get_if<schedule::Issue>(&step)) {
+      sizes[issue->number] = issue->collective.payload();
+      now += issue->collective.payload();
+      most = std::max(most, now);
+    } else if (const auto* wait = std::get_if<schedule::Wait>(&step)) {
+      now -= std::exchange(sizes[wait->number], Bytes());
+    }
+  }
+  return most;
 }
 
-TEST(ModelConfig, RefusesOtherModels) {
-  const Folder folder;
-  const auto complaint_about = [&](const std::string& text) -> std::string {
-    std::ofstream(folder.path() + "/config.json") << text;
-    try {
-      checkpoint::read_model_config(folder.path());
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  const std::string sizes =
-      R"("vocab_size": 10, "n_embd": 8, "n_head": 2, "n_layer": 1, "n_positions": 4)";
-  EXPECT_EQ(complaint_about("{" + sizes + "}"), "");
-  for (const char* bad :
-       {R"("model_type": "llama")", R"("activation_function": "relu")",
-        R"("layer_norm_epsilon": 1e-6)", R"("n_inner": 7)", R"("n_head": 3)", R"("n_layer": 0)",
-        R"("n_layer": "two")", R"("n_embd": 1e300)", R"("scale_attn_weights": false)"}) {
-    const std::string said = complaint_about("{" + sizes + ", " + bad + "}");
-    EXPECT_NE(said.find("config.json: "), std::string::npos) << bad << ": " << said;
+/// Shards travel ahead of their use, and never more of them than the window holds.
+TEST(Weights, AreSentAheadWithinAWindow) {
+  GptSpec spec = small_spec();
+  spec.layers = 6;
+  const Weights weights = perturbed(initial_weights(spec));
+  const grid::Grid grid({.x = 2, .y = 2, .data = 2});
+  const Bytes largest_shard(96 * 24 * 8 / 4);  // of the layers' matrices
+  const Bytes largest_tensor(96 * 24 * 8);
+  for (const Bytes window : {Bytes(1), Bytes(20'000), Bytes(1 << 30)}) {
+    const Folder folder;
+    on_threads(grid.ranks(), [&](comm::World& world) {
+      tensor::Mesh mesh(world, grid);
+      const model::Stages stages(mesh, spec, 8);
+      load_everything(mesh, stages.whole(), weights);
+      schedule::Schedule schedule;
+      tensor::MemoryMeter meter;
+      {
+        const tensor::MemoryMeter::Counting counting(meter);
+        mesh.record(&schedule);
+        checkpoint::save_weights(mesh, stages, folder.path(), window);
+        mesh.record(nullptr);
+      }
+      const bool takes_part = world.rank() < 4;  // data=0
+      const Bytes most = most_underway(schedule);
+      expect_on_all_ranks(world, most <= std::max(window, largest_shard), concat(most));
+      expect_on_all_ranks(world, takes_part == (most > Bytes()), concat(most));
+      const bool ahead = window > largest_shard;
+      expect_on_all_ranks(world, !takes_part || !ahead || most > largest_shard, concat(most));
+      // Rank 0 has the window, the tensor, and its copies.
+      const Bytes held = meter.at_peak().total();
+      expect_on_all_ranks(
+          world, world.rank() != 0 || held <= std::max(most, largest_shard) + 4 * largest_tensor,
+          concat("rank 0 held ", held));
+    });
+    expect_file(folder.path(), spec, weights);
   }
-  EXPECT_NE(complaint_about("{").find("damaged"), std::string::npos);
-  fs::remove(folder.path() + "/config.json");
-  EXPECT_THROW(checkpoint::read_model_config(folder.path()), ConfigError);
-  EXPECT_THROW(checkpoint::read_model_config(folder.path() + "/no"), ConfigError);
 }
 
 }  // namespace

@@ -72,6 +72,9 @@ panels = true
 window_mib = 3
 keep_mib = 0
 segment_mib = 5
+
+[device]
+memory_gib = 1.5
 )";
 
 Config everything() {
@@ -88,7 +91,8 @@ Config everything() {
                        2,
                        3,
                        {Axis::kData, Axis::kZ, Axis::kPipe, Axis::kX, Axis::kY}},
-          .overlap = {false, true, false, true, false, false, true, 3, 0, 5}};
+          .overlap = {false, true, false, true, false, false, true, 3, 0, 5},
+          .device = {1.5}};
 }
 
 class Read : public ConfigTest {};

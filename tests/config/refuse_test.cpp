@@ -98,7 +98,7 @@ TEST_F(Refuse, UnknownNames) {
   EXPECT_EQ(after("[trian]\n"), "gpt.toml:9: unknown section [trian]; did you mean [train]?");
   EXPECT_EQ(after("[x.y]\nz = 1\n"),
             "gpt.toml:9: unknown section [x]; the sections are [model], [data], [train], [optim], "
-            "[parallel], [overlap]");
+            "[parallel], [overlap], [device]");
   EXPECT_EQ(set("train.step=3"), "--set: unknown key train.step; did you mean train.steps?");
   EXPECT_EQ(set("data.validation_token=3"),
             "--set: unknown key data.validation_token; did you mean data.validation_tokens?");
@@ -124,7 +124,7 @@ TEST_F(Refuse, KeysOutsideOfSections) {
             "gpt.toml:1: key steps stands outside of any section; did you mean train.steps?");
   EXPECT_EQ(refusal("hello = 3\n" + kSmall),
             "gpt.toml:1: key hello stands outside of any section; the sections are [model], "
-            "[data], [train], [optim], [parallel], [overlap]");
+            "[data], [train], [optim], [parallel], [overlap], [device]");
   EXPECT_EQ(refusal("\ntrain = 3\n" + kSmall),
             "gpt.toml:2: train = 3 must be a section: [train] with its keys below");
   EXPECT_EQ(after("[[train]]\nsteps = 3\n"),

@@ -136,6 +136,7 @@ TEST_F(Write, ShippedFilesSayWhatTheyShould) {
   large.train.batch = large.train.micro_batch = 1024;
   large.train.precision = config::Precision::kBf16;
   large.train.checkpoint_activations = true;
+  large.device.memory_gib = 64;
   EXPECT_EQ(shipped("gpt-80b.toml", false), large);
   EXPECT_THROW(shipped("gpt-80b.toml"), ConfigError);
 }

@@ -189,6 +189,21 @@ TEST_F(SampleOrder, ASliceIsAllThereIs) {
   EXPECT_EQ(out[9], 70);
 }
 
+TEST_F(SampleOrder, LooksAtEveryTokenThatItReads) {
+  // Token number n is n: the first that is too large is a target of window 3 and in window 4.
+  const Samples samples(tokens(101), 10, 1, 40);
+  Order in(10);
+  Order out(10);
+  for (std::int64_t window = 0; window < 3; ++window) {
+    EXPECT_NO_THROW(samples.read_window(window, in.data(), out.data()));
+  }
+  EXPECT_SAYS(refusal([&] { samples.read_window(3, in.data(), out.data()); }),
+              "000001.bin does not fit the vocabulary of 40: its token number 3 is 40");
+  EXPECT_SAYS(refusal([&] { samples.read_window(4, in.data(), out.data()); }), " is 40");
+  EXPECT_SAYS(refusal([&] { samples.read_window(9, in.data(), out.data()); }), " is 90");
+  EXPECT_NO_THROW(Samples(tokens(51), 10, 1, 51).read_window(4, in.data(), out.data()));
+}
+
 TEST_F(SampleOrder, NeedsOneWindow) {
   EXPECT_EQ(Samples(tokens(11), 10, 1).windows(), 1);
   EXPECT_SAYS(refusal([&] { Samples(tokens(10), 10, 1); }),

@@ -129,6 +129,32 @@ TEST_F(TokenFile, LooksAtEveryToken) {
   }
 }
 
+TEST_F(TokenFile, LooksAtSomeTokensOfALongFile) {
+  constexpr std::int64_t kMost = 4 * 32768;
+  std::vector<std::uint16_t> many(1'000'000, 7);
+  const auto says = [&](std::size_t at, std::uint16_t token) {
+    std::vector<std::uint16_t> some = many;
+    some[at] = token;
+    write("d/1.bin", file16(some));
+    return refusal([&] { Tokens(path("d")).check_some_below(8, kMost); });
+  };
+  write("d/0.bin", file16({1, 2}));
+  write("d/1.bin", file16(many));
+  const Tokens tokens(path("d"));
+  EXPECT_EQ(tokens.check_some_below(8, kMost), kMost);
+  // The beginning, the end and pieces between them, but not all.
+  EXPECT_SAYS(says(0, 8), "its token number 0 is 8");
+  EXPECT_SAYS(says(999'999, 8), "its token number 999999 is 8");
+  EXPECT_SAYS(says(330'000, 8), "its token number 330000 is 8");
+  EXPECT_EQ(says(200'000, 8), "nothing was thrown");
+  // A short file is looked at as a whole, and no bound is passed.
+  write("d/1.bin", file16(many));
+  EXPECT_EQ(tokens.slice(0, kMost).check_some_below(8, kMost), kMost);
+  EXPECT_EQ(tokens.slice(5, 105).check_some_below(8, kMost), 100);
+  EXPECT_EQ(tokens.check_some_below(8, 1000), 1000);
+  EXPECT_EQ(tokens.check_some_below(8), tokens.size());
+}
+
 TEST_F(TokenFile, RefusesWhatIsNotAWholeTokenFile) {
   write("empty.bin", "");
   EXPECT_SAYS(why("empty.bin"), "empty.bin is not a token file: it has 0 bytes");

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "fourfold/train/settle.hpp"
+#include "fourfold/train/rank_memory.hpp"
 #include "fourfold/train/setup.hpp"
 
 #include "tests/model/reference.hpp"
@@ -197,7 +197,7 @@ TEST(DryRun, FewLayersAndPassesTellWhatManySend) {
     for (const auto& [key, count] : train::dry_run(grid::Grid(sizes), 0, recipe).counts) {
       sent += static_cast<double>(count.wire.bytes.value());
     }
-    EXPECT_NEAR(train::bytes_sent(recipe, sizes), sent, 0.02 * sent) << grid::Grid(sizes);
+    EXPECT_NEAR(train::estimate(recipe, sizes).bytes, sent, 0.02 * sent) << grid::Grid(sizes);
   }
 }
 

@@ -11,6 +11,7 @@ namespace fourfold::test {
 namespace {
 
 using config::Config;
+using train::RankMemory;
 
 Config config_of(const std::string& strategy) {
   Config config;
@@ -25,9 +26,13 @@ Config config_of(const std::string& strategy) {
   return config;
 }
 
+std::string settle(Config& config, int ranks) {
+  return train::settle_grid(config, ranks, RankMemory::unlimited());
+}
+
 std::string refusal(Config config, int ranks) {
   try {
-    train::settle_grid(config, ranks);
+    settle(config, ranks);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -36,22 +41,22 @@ std::string refusal(Config config, int ranks) {
 
 TEST(Settle, TakesTheOnlyGridOfAStrategy) {
   Config config = config_of("3d");
-  EXPECT_EQ(train::settle_grid(config, 8), "grid x=2,y=2,z=2");
+  EXPECT_EQ(settle(config, 8), "grid x=2,y=2,z=2");
   EXPECT_TRUE(config.parallel.sizes == (grid::Sizes{.x = 2, .y = 2, .z = 2}));
-  EXPECT_EQ(train::settle_grid(config, 8), "");  // it has one now
+  EXPECT_EQ(settle(config, 8), "");  // it has one now
 }
 
 TEST(Settle, TakesTheGridThatSendsTheFewestBytes) {
   Config config = config_of("4d");
-  const std::string said = train::settle_grid(config, 4);
+  const std::string said = settle(config, 4);
   EXPECT_EQ(said.substr(said.find(": of the")),
             ": of the 9 grids that fit 4 ranks, the one that sends the fewest bytes a step")
       << said;
   const train::Recipe recipe = train::recipe_of(config);
-  const double fewest = train::bytes_sent(recipe, config.parallel.sizes);
+  const double fewest = train::estimate(recipe, config.parallel.sizes).bytes;
   int fitting = 0;
   for (const grid::Sizes& sizes : model::fitting_grids(recipe.model, 4, recipe.micro_batch)) {
-    EXPECT_LE(fewest, train::bytes_sent(recipe, sizes)) << sizes;
+    EXPECT_LE(fewest, train::estimate(recipe, sizes).bytes) << sizes;
     ++fitting;
   }
   EXPECT_EQ(fitting, 9);
@@ -59,11 +64,11 @@ TEST(Settle, TakesTheGridThatSendsTheFewestBytes) {
 
 TEST(Settle, GivesAPipelineMicroBatches) {
   Config config = config_of("deepspeed3d");
-  EXPECT_EQ(train::settle_grid(config, 8), "grid y=2,data=2,pipe=2 and micro-batches of 2");
+  EXPECT_EQ(settle(config, 8), "grid y=2,data=2,pipe=2 and micro-batches of 2");
   EXPECT_EQ(config.train.micro_batch, 2);
   config = config_of("deepspeed3d");
   config.train.micro_batch = 8;
-  EXPECT_EQ(train::settle_grid(config, 8), "grid y=2,data=2,pipe=2");
+  EXPECT_EQ(settle(config, 8), "grid y=2,data=2,pipe=2");
   EXPECT_EQ(config.train.micro_batch, 8);
 }
 
@@ -72,12 +77,12 @@ TEST(Settle, LeavesOutPipelinesThatChunksDoNotFit) {
   Config config = config_of("deepspeed3d");
   config.parallel.chunks = 2;
   config.train.batch = config.train.micro_batch = 12;
-  train::settle_grid(config, 8);
+  settle(config, 8);
   EXPECT_EQ(config.train.micro_batch, 2);
   // Four layers are two chunks on two places, not on four.
   config = config_of("deepspeed3d");
   config.parallel.chunks = 2;
-  train::settle_grid(config, 16);
+  settle(config, 16);
   EXPECT_EQ(config.parallel.sizes.pipe, 2);
   EXPECT_NO_THROW(train::check_fit(config));
 }

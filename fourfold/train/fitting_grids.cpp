@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/fitting_grids.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/config/strategy.hpp"
+#include "fourfold/train/setup.hpp"
+
+namespace fourfold::train {
+
+using config::Config;
+using config::Strategy;
+
+namespace {
+
+constexpr std::int64_t kPassesAPlace = 4;  // enough that a pipeline idles a fifth of the time
+
+/// Passes overlap in a pipeline: without several of them its ranks would work one after the other.
+/// The most micro-batches, up to some for each place, that the batch can be cut into, unless the
+/// configuration has some.
+std::int64_t micro_batch_for(const Config& config, const grid::Sizes& sizes) {
+  const std::int64_t batch = config.train.batch;
+  if (sizes.pipe == 1 || config.train.micro_batch != batch) return config.train.micro_batch;
+  for (std::int64_t passes = kPassesAPlace * sizes.pipe; passes > 1; --passes) {
+    if (batch % passes != 0 || batch / passes % (sizes.data * sizes.z) != 0) continue;
+    if (config.parallel.chunks > 1 && passes % sizes.pipe != 0) continue;
+    return batch / passes;
+  }
+  return batch;
+}
+
+}  // namespace
+
+Choice choice_of(const Config& config, const grid::Sizes& sizes) {
+  return {sizes, micro_batch_for(config, sizes)};
+}
+
+Recipe recipe_of(const Config& config, const Choice& choice) {
+  Recipe recipe = recipe_of(config);
+  recipe.micro_batch = choice.micro_batch;
+  return recipe;
+}
+
+std::string misfit(const Config& config, const Choice& choice) {
+  const Recipe recipe = recipe_of(config, choice);
+  try {
+    check_recipe(recipe, choice.sizes.pipe);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return model::misfit(recipe.model, choice.sizes, choice.micro_batch);
+}
+
+std::string grids_that_work(const Config& config, int ranks) {
+  constexpr std::size_t kNamed = 6;
+  const Strategy& strategy = config::strategy_of(config.parallel.strategy);
+  std::vector<std::string> names;
+  for (const grid::Sizes& sizes : grid::factorisations(ranks, strategy.axes)) {
+    if (!config::has_sizes(strategy, sizes)) continue;
+    if (sizes.pipe > 1 && !strategy.own.contains(grid::Axis::kPipe)) continue;
+    if (!misfit(config, choice_of(config, sizes)).empty()) continue;
+    if (names.size() == kNamed) return join(names, " or ") + " and others";
+    names.push_back(grid::to_string(sizes));
+  }
+  return names.empty() ? "none; change the ranks, the batch or the heads" : join(names, " or ");
+}
+
+std::vector<Choice> fitting_choices(const Config& config, int ranks) {
+  const Strategy& strategy = config::strategy_of(config.parallel.strategy);
+  std::vector<Choice> found;
+  std::string reason;
+  const std::vector<grid::Sizes> all = config::grids_of(strategy, ranks);
+  for (const grid::Sizes& sizes : all) {
+    const Choice choice = choice_of(config, sizes);
+    reason = misfit(config, choice);
+    if (reason.empty()) found.push_back(choice);
+  }
+  if (!found.empty()) return found;
+  if (all.size() > 1) {
+    reason =
+        concat(config.model.heads, " heads, width ", config.model.width, ", ", config.model.layers,
+               " layers and a micro-batch of ", config.train.micro_batch, " must be divided");
+  }
+  throw ConfigError(
+      concat("no grid of ", ranks, " ranks that the strategy ", strategy.name,
+             " takes by itself fits this model: ", reason,
+             "; of those that --grid can name these work: ", grids_that_work(config, ranks)));
+}
+
+}  // namespace fourfold::train

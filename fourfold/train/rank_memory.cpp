@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/rank_memory.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/base/host_memory.hpp"
+#include "fourfold/train/dry_run.hpp"
+
+namespace fourfold::train {
+
+RankMemory RankMemory::unlimited() {
+  return {Bytes(std::numeric_limits<std::int64_t>::max()), "no limit", false};
+}
+
+bool RankMemory::is_unlimited() const {
+  return bytes == unlimited().bytes;
+}
+
+std::string to_string(const RankMemory& memory) {
+  return concat(memory.bytes, " (", memory.origin, ")");
+}
+
+namespace {
+
+/// Zero where the configuration does not say.
+Bytes memory_of_device(const config::Config& config) {
+  constexpr double kGib = 1 << 30;
+  return Bytes(static_cast<std::int64_t>(config.device.memory_gib * kGib));
+}
+
+}  // namespace
+
+RankMemory memory_for_training(const config::Config& config, int ranks_here) {
+  if (config.device.memory_gib > 0) {
+    return {memory_of_device(config), "device.memory_gib", true};
+  }
+  const Bytes share(host_memory().available.value() / std::max(1, ranks_here));
+  return {share - Bytes(share.value() / 8), "its share of the memory that is free on its host"};
+}
+
+RankMemory memory_for_training(const config::Config& config, const comm::World& world,
+                               const comm::Communicator& everyone) {
+  int ranks_here = 0;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (world.host(rank) == world.host(world.rank())) ++ranks_here;
+  }
+  RankMemory memory = memory_for_training(config, ranks_here);
+  std::int64_t least = -memory.bytes.value();
+  if (everyone.size() > 1) {
+    everyone.all_reduce({&least, 1, schedule::DType::kI64}, comm::ReduceOp::kMax).wait();
+  }
+  memory.bytes = Bytes(-least);
+  return memory;
+}
+
+RankMemory memory_for_dry_run(const config::Config& config) {
+  if (config.device.memory_gib > 0) return {memory_of_device(config), "device.memory_gib"};
+  return {host_memory().total,
+          "the memory of this machine; device.memory_gib names that of another rank"};
+}
+
+namespace {
+
+Bytes peak_of(const StepRecord& record) {
+  return record.at_peak.total();
+}
+
+/// What a rank does in a step of so many layers and passes.
+StepCost cost_of(Recipe recipe, std::int64_t layers, std::int64_t passes,
+                 const grid::Sizes& sizes) {
+  // Of the weights that can be kept, as large a share.
+  recipe.overlap.keep = recipe.overlap.keep * layers / recipe.model.layers;
+  recipe.model.layers = layers;
+  recipe.batch = passes * recipe.micro_batch;
+  const StepRecord record = dry_run(grid::Grid(sizes), 0, recipe);
+  StepCost cost;
+  for (const auto& [key, count] : record.counts) {
+    cost.bytes += static_cast<double>(count.wire.bytes.value());
+  }
+  cost.memory = static_cast<double>(peak_of(record).value());
+  return cost;
+}
+
+/// The value at `n` of what grows evenly, from those at 1 and 2.
+double at(std::int64_t n, double one, double two) {
+  return one + static_cast<double>(n - 1) * (two - one);
+}
+
+/// The cost of all layers and so many passes.
+StepCost cost_of_layers(const Recipe& recipe, std::int64_t passes, const grid::Sizes& sizes) {
+  const StepCost one = cost_of(recipe, 1, passes, sizes);
+  const std::int64_t layers = recipe.model.layers;
+  if (layers == 1) return one;
+  const StepCost two = cost_of(recipe, 2, passes, sizes);
+  return {at(layers, one.bytes, two.bytes), at(layers, one.memory, two.memory)};
+}
+
+}  // namespace
+
+StepCost estimate(const Recipe& recipe, const grid::Sizes& sizes) {
+  FOURFOLD_CHECK(sizes.pipe == 1, "neither a layer nor a pass is like the others in ", sizes);
+  const StepCost one = cost_of_layers(recipe, 1, sizes);
+  const std::int64_t passes = recipe.batch / recipe.micro_batch;
+  if (passes == 1) return one;
+  const StepCost two = cost_of_layers(recipe, 2, sizes);
+  // A third pass takes the memory that the second one had.
+  return {at(passes, one.bytes, two.bytes), two.memory};
+}
+
+namespace {
+
+/// The peak of one rank. Sums of gradients that are under way may pile up from pass to pass until
+/// they fill the window: as many passes are looked at as that takes, up to some.
+Bytes peak_of_rank(const grid::Grid& grid, int rank, const Recipe& recipe) {
+  constexpr std::int64_t kMostTimes = 8;
+  const std::int64_t all = recipe.batch / recipe.micro_batch;
+  // So many passes are under way together, or one after the other on the same memory.
+  const std::int64_t first = 2 * std::int64_t{grid.size(grid::Axis::kPipe)} * recipe.chunks;
+  Recipe some = recipe;
+  const auto peak_of_passes = [&](std::int64_t passes) {
+    some.batch = passes * recipe.micro_batch;
+    return peak_of(dry_run(grid, rank, some));
+  };
+  std::int64_t passes = std::min(all, first);
+  Bytes peak = peak_of_passes(passes);
+  while (passes < all) {
+    if (passes >= kMostTimes * first) return peak + Bytes(recipe.overlap.window);
+    passes = std::min(all, 2 * passes);
+    const Bytes next = peak_of_passes(passes);
+    if (next == peak) break;
+    peak = next;
+  }
+  return peak;
+}
+
+}  // namespace
+
+Bytes peak_memory(const Recipe& recipe, const grid::Sizes& sizes) {
+  const grid::Grid grid(sizes);
+  Bytes largest;
+  for (int place = 0; place < sizes.pipe; ++place) {
+    grid::Coord coord;
+    coord[grid::Axis::kPipe] = place;
+    largest = std::max(largest, peak_of_rank(grid, grid.rank_of(coord), recipe));
+  }
+  return largest;
+}
+
+}  // namespace fourfold::train

@@ -1,0 +1,58 @@
+// How much memory a rank has for its tensors, and how much it needs on a grid.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "fourfold/comm/communicator.hpp"
+#include "fourfold/comm/world.hpp"
+#include "fourfold/config/config.hpp"
+#include "fourfold/train/trainer.hpp"
+
+namespace fourfold::train {
+
+/// What the tensors of a rank may take.
+struct RankMemory {
+  Bytes bytes;
+  std::string origin;  ///< where the number comes from, for the user
+  /// Whether the user has set it: then a grid that was given and needs more is refused.
+  bool limit = false;
+
+  /// More than any grid needs.
+  static RankMemory unlimited();
+  bool is_unlimited() const;
+};
+
+/// "64.0 GiB (device.memory_gib)".
+std::string to_string(const RankMemory& memory);
+
+/// For training: device.memory_gib, or what is free on this host, divided by the ranks that run
+/// here. An eighth of it is left for what is not a tensor: messages on their way, samples, what the
+/// allocator cannot use.
+RankMemory memory_for_training(const config::Config& config, int ranks_here);
+
+/// The same on the ranks of a world, whose hosts may differ: the smallest of all. Collective.
+RankMemory memory_for_training(const config::Config& config, const comm::World& world,
+                               const comm::Communicator& everyone);
+
+/// For a dry run, where the ranks do not exist: device.memory_gib, or all memory of this machine
+/// for one of them. Never a limit.
+RankMemory memory_for_dry_run(const config::Config& config);
+
+/// What a rank does in a step.
+struct StepCost {
+  double bytes = 0;   ///< that it sends
+  double memory = 0;  ///< the peak of its tensors, of the model's construction, too
+};
+
+/// All layers send and hold the same, and so do all passes: a few small dry runs tell what many
+/// would cost. Of a small model with many passes the memory may be more, by the window of overlaps.
+/// Not for grids with a pipeline.
+StepCost estimate(const Recipe& recipe, const grid::Sizes& sizes);
+
+/// The peak of the tensors of a rank, by dry runs of all layers, and of as many passes as can
+/// matter; where these would be very many, a little more than the peak. With a pipeline of the rank
+/// that has the most.
+Bytes peak_memory(const Recipe& recipe, const grid::Sizes& sizes);
+
+}  // namespace fourfold::train

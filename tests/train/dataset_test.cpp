@@ -1,0 +1,114 @@
+// The data of a run: what of a token file is read, by whom and when.
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/comm/thread/thread.hpp"
+#include "fourfold/data/token_file.hpp"
+#include "fourfold/train/shared_dataset.hpp"
+
+namespace fourfold::test {
+namespace {
+
+/// A token file with more tokens than are looked at when it is opened. All are 0, and take no room
+/// on the disk, but for one that is too large.
+class LongFile {
+ public:
+  static constexpr std::int64_t kTokens = data::kTokensLookedAt + (std::int64_t{1} << 23);
+  static constexpr std::uint16_t kTooLarge = 100;
+
+  explicit LongFile(std::int64_t bad) {
+    std::vector<std::int32_t> header(256, 0);
+    header[0] = data::kMagic16;
+    header[1] = 1;
+    header[2] = static_cast<std::int32_t>(kTokens);
+    std::ofstream file(path_, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(header.data()), data::kTokenHeaderBytes);
+    file.seekp(data::kTokenHeaderBytes + 2 * bad);
+    file.write(reinterpret_cast<const char*>(&kTooLarge), 2);
+    file.close();
+    std::filesystem::resize_file(path_, data::kTokenHeaderBytes + 2 * kTokens);
+  }
+  ~LongFile() { std::filesystem::remove(path_); }
+  LongFile(const LongFile&) = delete;
+  LongFile& operator=(const LongFile&) = delete;
+
+  config::Config config() const {
+    config::Config config;
+    config.model.vocab = 100;
+    config.model.width = config.model.heads = config.model.layers = 1;
+    config.model.context = 16;
+    config.data.tokens = path_;
+    config.data.validation = 0;
+    return config;
+  }
+
+ private:
+  std::string path_ =
+      (std::filesystem::temp_directory_path() / concat("fourfold-long-", getpid(), ".bin"))
+          .string();
+};
+
+/// In the middle of a piece that is looked at, and of one that is not.
+constexpr std::int64_t kSeen = LongFile::kTokens - 20'000;
+constexpr std::int64_t kUnseen = 36'000;
+
+template <class Body>
+std::string refusal(const Body& body) {
+  try {
+    body();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Dataset, OnlyWhoLooksFindsABadTokenAtOnce) {
+  const LongFile file(kSeen);
+  config::Config config = file.config();
+  const auto open = [&](bool look) {
+    return refusal([&] { train::open_dataset(config, "", {}, look); });
+  };
+  EXPECT_NE(open(true).find(concat("its token number ", kSeen, " is 100")), std::string::npos)
+      << open(true);
+  EXPECT_EQ(open(false), "nothing was thrown");
+}
+
+TEST(Dataset, TheFirstRankLooksForAll) {
+  const LongFile file(kSeen);
+  const std::string said = refusal([&] {
+    comm::thread::run(2, [&](comm::World& world) {
+      config::Config config = file.config();
+      train::open_shared_dataset(world, config, "", [](const auto&) {});
+    });
+  });
+  EXPECT_NE(said.find(" is 100"), std::string::npos) << said;
+}
+
+TEST(Dataset, ABadTokenThatNobodySawIsFoundWhenItIsRead) {
+  const LongFile file(kUnseen);
+  config::Config config = file.config();
+  const train::Dataset dataset = train::open_dataset(config, "", {});
+  const train::ReadSample read = train::read_training(dataset);
+  std::vector<std::int64_t> tokens(16);
+  std::vector<std::int64_t> targets(16);
+  const auto read_window = [&](std::int64_t window) {
+    // The sample that is this window.
+    return refusal([&] { dataset.train->read_window(window, tokens.data(), targets.data()); });
+  };
+  EXPECT_EQ(read_window(kUnseen / 16 - 2), "nothing was thrown");
+  const std::string said = read_window(kUnseen / 16);
+  EXPECT_NE(said.find(concat("does not fit the vocabulary of 100: its token number ", kUnseen,
+                             " is 100")),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(refusal([&] { read(0, tokens.data(), targets.data()); }), "nothing was thrown");
+}
+
+}  // namespace
+}  // namespace fourfold::test
