@@ -64,7 +64,7 @@ RankMemory memory_for_dry_run(const config::Config& config) {
 namespace {
 
 Bytes peak_of(const StepRecord& record) {
-  return record.at_peak.total();
+  return record.peak();
 }
 
 /// What a rank does in a step of so many layers and passes.
