@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     print_error(error.what());
     return error.exit_status();
   } catch (const std::exception& error) {
-    print_error(error.what());
+    print_error(fourfold::describe(error));
     return 1;
   }
 }

@@ -15,10 +15,11 @@ namespace fourfold::app {
 
 struct RankOptions {
   std::optional<int> ranks;
-  double deadline = 600;
+  std::optional<double> deadline;
+  bool verbose = false;
 };
 
-/// Adds --ranks and --deadline.
+/// Adds --ranks, --deadline and --verbose.
 void add_rank_options(CLI::App& app, RankOptions& options);
 
 /// Throws ConfigError when a value cannot be.

@@ -94,6 +94,7 @@ Tensor read_block(std::span<const std::byte> data, const std::vector<std::int64_
 }  // namespace
 
 void load_weights(const tensor::Mesh& mesh, const model::Gpt& gpt, const std::string& folder) {
+  const comm::Phase phase = mesh.world().phase("loading the weights");
   const formats::SafetensorsFolder files(folder);
   nn::Parameters all = gpt.parameters();
   if (gpt.table() && !gpt.stage().first) all.push_back(gpt.table());  // a copy of the first stage's

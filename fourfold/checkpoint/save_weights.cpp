@@ -107,8 +107,10 @@ void save_weights(const tensor::Mesh& mesh, const model::Stages& stages,
   std::map<std::string, nn::ParameterPtr> here;
   for (const nn::ParameterPtr& parameter : stages.parameters()) here[parameter->name()] = parameter;
   // All ranks go through the tensors in the order of the file.
+  std::optional<comm::Phase> phase;
   std::optional<formats::SafetensorsWriter> writer;
   if (mesh.everyone().rank() == 0) {
+    phase.emplace(mesh.world().phase("writing the model"));
     writer.emplace(folder + "/model.safetensors", specs, formats::Metadata{});
   }
   for (const auto& [name, item] : items) {

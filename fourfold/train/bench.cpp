@@ -155,6 +155,7 @@ namespace {
 std::optional<Config> settled(comm::World& world, const Config& config, BenchRow& row) {
   std::vector<double> numbers(6, 0);
   if (world.rank() == 0) {
+    const comm::Phase phase = world.phase("choosing a grid");
     try {
       const Config one = with_strategy(config, row.strategy, world.size());
       const grid::Sizes& s = one.parallel.sizes;
@@ -166,7 +167,6 @@ std::optional<Config> settled(comm::World& world, const Config& config, BenchRow
     }
   }
   const Mesh all(world, grid::Grid({.data = world.size()}));
-  wait_patiently(all.everyone());
   numbers = largest(all, std::move(numbers));
   if (numbers[0] == 0) return {};
   Config one = without_sizes(config, row.strategy);

@@ -43,7 +43,7 @@ class Run {
       : world_(&world), spec_(std::move(spec)), console_(&console), first_(world.rank() == 0) {
     data_ = open_shared_dataset(world, spec_.config, spec_.init_from, console.show);
     say(data_.about);
-    const std::string chosen = settle_grid(spec_.config, world.size());
+    const std::string chosen = choose_grid();
     if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
     if (!spec_.init_from.empty()) {
@@ -52,9 +52,7 @@ class Run {
     }
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
                   recipe_.overlap);
-    trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
-      if (!spec_.init_from.empty()) checkpoint::load_weights(*mesh_, gpt, spec_.init_from);
-    });
+    make_trainer();
     if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
     metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model.precision.compute);
     make_folder();
@@ -76,7 +74,6 @@ class Run {
     trainer_->settle();
     take_counts();
     checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "");
-    wait_patiently(mesh_->everyone());
     if (tracer_) collect_traces();
     const auto largest_bytes = [this](Bytes own) {
       return Bytes(static_cast<std::int64_t>(largest(*mesh_, static_cast<double>(own.value()))));
@@ -86,6 +83,7 @@ class Run {
     }
     metrics_.peak_rss = largest_bytes(peak_rss());
     if (!first_) return;
+    const comm::Phase phase = world_->phase("writing the results");
     save_description();
     summarise();
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
@@ -97,8 +95,21 @@ class Run {
   }
 
  private:
+  std::string choose_grid() {
+    const comm::Phase phase = world_->phase("choosing a grid");
+    return settle_grid(spec_.config, world_->size());
+  }
+
+  void make_trainer() {
+    const comm::Phase phase = world_->phase("making the model");
+    trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
+      if (!spec_.init_from.empty()) checkpoint::load_weights(*mesh_, gpt, spec_.init_from);
+    });
+  }
+
   void make_folder() {
     if (!first_) return;
+    const comm::Phase phase = world_->phase("making the run's folder");
     folder_ = make_run_folder(spec_.out, spec_.name);
     const std::string start =
         spec_.init_from.empty() ? "" : concat("# train --init-from ", spec_.init_from, "\n");
@@ -157,6 +168,7 @@ class Run {
   void collect_traces() {
     trainer_->settle();
     take_counts();
+    const comm::Phase phase = world_->phase("collecting traces");
     traces_ = tracer_->collect();
     tracer_.reset();
     world_->reset_counters();  // it is no part of training
@@ -188,6 +200,7 @@ class Run {
     if (!data_.validation) return;
     trainer_->settle();
     take_counts();
+    const comm::Phase phase = world_->phase("validating");
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     world_->reset_counters();  // it is no part of training
