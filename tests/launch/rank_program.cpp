@@ -1,13 +1,12 @@
 // A program for the tests of the launcher and of failures: starts its own ranks with --ranks N, and
 // does on them what its arguments say.
 //   rank_program [--ranks N] ok | throw R | exit R S | kill R | stop R | bad-input | spin R | print
-//                            | work R S | stop-at-work R | loop FILE | absent R
+//                            | work R S | stop-at-work R | kill-at-work R | loop FILE | absent R
 //                            | all-throw | all-stack | all-memory | all-later R
 // R is the rank that misbehaves while all are in a loop of collectives. It works at something that
-// it has announced, for S seconds or, stopped in the middle of it, for ever. In the loop FILE is
-// made once all ranks run. An absent rank never joins. The last ones make every rank throw, or
-// every rank but R, which does so a second later.
-// SPDX-License-Identifier: Apache-2.0
+// it has announced, for S seconds or, stopped or killed in the middle of it, for ever. In the loop
+// FILE is made once all ranks run. An absent rank never joins. The last ones make every rank throw,
+// or every rank but R, which does so a second later. SPDX-License-Identifier: Apache-2.0
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -38,10 +37,11 @@ void report(const std::string& line) {
 
 void misbehave(comm::World& world, const std::vector<std::string>& arguments) {
   const std::string& what = arguments[0];
-  if (what == "work" || what == "stop-at-work") {
+  if (what == "work" || what.ends_with("-at-work")) {
     const comm::Phase phase = world.phase("working");
     if (what == "work") sleep(static_cast<unsigned>(std::stoi(arguments[2])));
     if (what == "stop-at-work") raise(SIGSTOP);
+    if (what == "kill-at-work") raise(SIGKILL);
   }
   if (what == "throw") throw Error("the sky is falling");
   if (what == "exit") _exit(std::stoi(arguments[2]));
@@ -119,6 +119,7 @@ int main(int argc, char** argv) {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (arguments.size() > 1 && arguments[0] == "absent" && arguments[1] == rank) sleep(1000);
   comm::Options options;
+  options.verbose = std::getenv("TEST_VERBOSE") != nullptr;
   if (const char* time = std::getenv("TEST_START_TIME")) {
     options.start_time = Seconds(parse_number(time).value());
   }

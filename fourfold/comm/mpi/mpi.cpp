@@ -47,7 +47,7 @@ void sleep_for(long nanoseconds) {
 /// What MPI and mpirun have to end this process. A job whose network is cut has no other way.
 constexpr std::chrono::seconds kTimeToEnd{3};
 /// What a rank that is told of the end leaves to those.
-constexpr std::chrono::seconds kTimeToBeEnded{6};
+constexpr std::chrono::seconds kTimeToBeEnded{5};
 
 /// Ends the process after that time, if it still is there.
 void exit_after(std::chrono::seconds time, int status) {
