@@ -9,6 +9,7 @@
 #include "fourfold/launch/environment.hpp"
 
 #include "apps/fourfold/commands.hpp"
+#include "apps/fourfold/ranks.hpp"
 
 namespace {
 
@@ -32,8 +33,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    print_error(std::string(error.what()) + "; see fourfold --help");
-    return 2;
+    throw fourfold::ConfigError(std::string(error.what()) + "; see fourfold --help");
   }
   return command(argv);
 }
@@ -44,6 +44,8 @@ int main(int argc, char** argv) {
   try {
     fourfold::launch::ensure_thread_variables(argv);
     return run(argc, argv);
+  } catch (const fourfold::ConfigError& error) {
+    return fourfold::app::refuse(error);
   } catch (const fourfold::Error& error) {
     print_error(error.what());
     return error.exit_status();

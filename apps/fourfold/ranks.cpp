@@ -57,6 +57,14 @@ comm::Options comm_options(const RankOptions& options) {
   return all;
 }
 
+int refuse(const ConfigError& error) {
+  if (launch::is_rank()) {
+    return comm::mpi::run([&](comm::World&) { throw ConfigError(error); }, print_error);
+  }
+  print_error(error.what());
+  return error.exit_status();
+}
+
 int run_on_ranks(const RankOptions& options, char** argv,
                  const std::function<void(comm::World&)>& body) {
   const comm::Options own = comm_options(options);

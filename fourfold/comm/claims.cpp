@@ -9,6 +9,8 @@ namespace {
 
 using Kind = ControlMessage::Kind;
 
+static_assert(sizeof(ControlMessage) < 512, "docs/communication.md says so");
+
 /// How long the rank that ends the job keeps moving the messages that tell the others.
 constexpr Seconds kSpreading{0.05};
 

@@ -37,7 +37,7 @@ int run(const std::function<void(World&)>& body, const Report& report, const Opt
     } else {
       std::this_thread::sleep_for(kTimeForOther);
     }
-    world.abort(error.what(), status);
+    if (world.size() > 1) world.abort(error.what(), status);
     return status;
   }
 }
