@@ -30,7 +30,7 @@ inline constexpr Seconds kDeadline{600};
 struct Options {
   /// A wait that takes longer ends the job, unless it is for an announced phase. Unset: kDeadline,
   /// or 30 seconds where ranks are threads.
-  std::optional<Seconds> deadline;
+  std::optional<Seconds> deadline{};
   /// How long the other ranks have to say where they are before they count as silent.
   Seconds answer_time{3};
   /// How long ranks that are processes may take to join each other before the first one says so.
@@ -87,6 +87,7 @@ class Engine {
   ~Engine();
 
   const Transport& transport() const { return *transport_; }
+  Seconds deadline() const { return deadline_; }
 
   /// A new lane for `group`. Local, but every rank must make its lanes in the same order, since the
   /// count is what keeps their messages apart.

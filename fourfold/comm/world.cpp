@@ -65,6 +65,10 @@ std::string World::host(int rank) const {
   return core_->engine ? core_->engine->transport().host(rank) : "recorded";
 }
 
+Seconds World::deadline() const {
+  return core_->engine ? core_->engine->deadline() : Seconds();
+}
+
 Communicator World::communicator(const grid::Group& group) {
   FOURFOLD_CHECK(group.index >= 0 && group.index < group.size() &&
                      group.members[static_cast<std::size_t>(group.index)] == rank(),

@@ -45,6 +45,9 @@ class World {
   /// The host that a rank runs on.
   std::string host(int rank) const;
 
+  /// How long a wait may last; none in a recording world.
+  Seconds deadline() const;
+
   /// A new lane over `group`. Sends nothing; every rank of the world calls it for its own group in
   /// the same order. Groups made by one such call must be disjoint, as those of `Grid::group` are.
   Communicator communicator(const grid::Group& group);

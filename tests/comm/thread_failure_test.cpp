@@ -133,6 +133,15 @@ TEST(ThreadFailure, AnotherOperationInItsPlaceIsFound) {
   EXPECT_TRUE(contains(text, "broadcast from 3 of 10 f32")) << text;
 }
 
+TEST(ThreadFailure, DeadlineIsShorterThanThatOfProcesses) {
+  const auto expect = [](Seconds deadline) {
+    return [=](const comm::World& world) { EXPECT_EQ(world.deadline(), deadline); };
+  };
+  comm::thread::run(2, expect(Seconds(30)));
+  comm::thread::run(2, expect(Seconds(7)), {.deadline = Seconds(7)});
+  expect(Seconds(600))(comm::self::open());
+}
+
 void sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
