@@ -2,10 +2,13 @@
 # Several hosts on one machine: network namespaces with names of their own, joined by links of limited
 # speed, and a command run across them by mpirun.
 #
-#   scripts/testbed.sh --hosts H --slots S --mbit R [--delay-ms D] -- COMMAND...
+#   scripts/testbed.sh --hosts H --slots S --mbit R [--delay-ms D] [--cut-when FILE] [--dead-end NAME]
+#                      [--mca "NAME VALUE"]... -- COMMAND...
 #
 # Starts H*S ranks of COMMAND, S on each host. Every host's link carries R Mbit/s in each direction, with
 # D milliseconds of delay. Between hosts Open MPI uses TCP, inside a host shared memory. Needs root.
+# --cut-when: the link of the last host goes down once FILE exists. --dead-end: every host has an interface
+# of that name too, which leads nowhere, and Open MPI is not told which one to take. --mca: a setting of mpirun.
 # Exit status: the command's; 2 for bad arguments; 77 where the kernel does not allow namespaces.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -13,15 +16,19 @@ set -euo pipefail
 fail() { echo "testbed: $2" >&2; exit "$1"; }
 number() { [[ $2 =~ ^[0-9]+([.][0-9]+)?$ ]] || fail 2 "$1 must be a number, not '$2'"; }
 
-hosts= slots= mbit= delay=0
+hosts= slots= mbit= delay=0 cut_when= dead_end=
+settings=()
 while [ $# -gt 0 ]; do
   case $1 in
     --hosts) hosts=${2:-}; shift 2 || fail 2 "--hosts needs a value" ;;
     --slots) slots=${2:-}; shift 2 || fail 2 "--slots needs a value" ;;
     --mbit) mbit=${2:-}; shift 2 || fail 2 "--mbit needs a value" ;;
     --delay-ms) delay=${2:-}; shift 2 || fail 2 "--delay-ms needs a value" ;;
+    --cut-when) cut_when=${2:-}; shift 2 || fail 2 "--cut-when needs a value" ;;
+    --dead-end) dead_end=${2:-}; shift 2 || fail 2 "--dead-end needs a value" ;;
+    --mca) read -r name value <<<"${2:-}"; settings+=(--mca "$name" "$value"); shift 2 || fail 2 "--mca needs a value" ;;
     --) shift; break ;;
-    *) fail 2 "unknown argument '$1'; usage: --hosts H --slots S --mbit R [--delay-ms D] -- COMMAND..." ;;
+    *) fail 2 "unknown argument '$1'; usage: --hosts H --slots S --mbit R [--delay-ms D] [--cut-when FILE] [--dead-end NAME] [--mca \"NAME VALUE\"]... -- COMMAND..." ;;
   esac
 done
 number --hosts "$hosts"; number --slots "$slots"; number --mbit "$mbit"; number --delay-ms "$delay"
@@ -85,6 +92,11 @@ for ((k = 0; k < hosts; k++)); do
   ip -n "$space" link set eth0 up
   ip -n "$switch" link set port$k master bridge
   ip -n "$switch" link set port$k up
+  if [ -n "$dead_end" ]; then
+    ip -n "$space" link add "$dead_end" type bridge
+    ip -n "$space" addr add 172.17.0.1/16 dev "$dead_end"
+    ip -n "$space" link set "$dead_end" up
+  fi
   shape "$space" eth0
   shape "$switch" port$k
   mkdir -p "$work/n$k"
@@ -111,10 +123,16 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 crowded=()
 [ $((hosts * slots)) -gt "$cores" ] && crowded=(--mca mpi_yield_when_idle 1)
+[ -n "$dead_end" ] || settings+=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
 quoted=$(printf '%q ' mpirun -q --host "$list" -np $((hosts * slots)) --bind-to none "${crowded[@]}" \
   --mca plm_rsh_agent "$work/agent" --mca plm_rsh_no_tree_spawn 1 \
-  --mca pml ob1 --mca btl tcp,vader,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
+  --mca pml ob1 --mca btl tcp,vader,self "${settings[@]}" \
   -x OMP_NUM_THREADS -x OPENBLAS_NUM_THREADS "$@")
 # In the background, so that a signal to this script is seen at once.
 "$work/agent" n0 "$quoted" &
-wait $!
+job=$!
+if [ -n "$cut_when" ]; then
+  while [ ! -e "$cut_when" ] && kill -0 $job 2>/dev/null; do sleep 0.1; done
+  ip -n "$switch" link set port$((hosts - 1)) down
+fi
+wait $job

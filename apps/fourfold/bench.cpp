@@ -114,9 +114,11 @@ int run(Options& options, char** argv) {
     return run_on_ranks(options.ranks, argv,
                         [&](comm::World& world) { bench(world, options, config); });
   }
+  // More ranks than cores wait for each other's compute.
+  comm::Options patient = comm_options(options.ranks);
+  if (!patient.deadline) patient.deadline = comm::kDeadline;
   comm::thread::run(
-      *options.threads, [&](comm::World& world) { bench(world, options, config); },
-      comm_options(options.ranks));
+      *options.threads, [&](comm::World& world) { bench(world, options, config); }, patient);
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "fourfold/launch/environment.hpp"
 
 #include "apps/fourfold/commands.hpp"
+#include "apps/fourfold/ranks.hpp"
 
 namespace {
 
@@ -33,8 +34,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    print_error(std::string(error.what()) + "; see fourfold --help");
-    return 2;
+    throw fourfold::ConfigError(std::string(error.what()) + "; see fourfold --help");
   }
   return command(argv);
 }
@@ -46,11 +46,13 @@ int main(int argc, char** argv) {
     fourfold::launch::ensure_thread_variables(argv);
     fourfold::check_choices();
     return run(argc, argv);
+  } catch (const fourfold::ConfigError& error) {
+    return fourfold::app::refuse(error);
   } catch (const fourfold::Error& error) {
     print_error(error.what());
     return error.exit_status();
   } catch (const std::exception& error) {
-    print_error(error.what());
+    print_error(fourfold::describe(error));
     return 1;
   }
 }

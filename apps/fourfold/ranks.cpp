@@ -42,15 +42,27 @@ void print_error(const std::string& line) {
 void add_rank_options(CLI::App& app, RankOptions& options) {
   app.add_option("--ranks", options.ranks, "start that many processes on this machine");
   app.add_option("--deadline", options.deadline,
-                 "seconds after which a wait for other ranks ends the job")
-      ->capture_default_str();
+                 "seconds after which a wait for other ranks ends the job [600]");
+  app.add_flag("--verbose", options.verbose,
+               "a failure also shows the details of its error, such as a stack");
 }
 
 comm::Options comm_options(const RankOptions& options) {
-  if (!(options.deadline > 0)) throw ConfigError("--deadline must be above 0 seconds");
   comm::Options all;
-  all.deadline = Seconds(options.deadline);
+  if (options.deadline) {
+    if (!(*options.deadline > 0)) throw ConfigError("--deadline must be above 0 seconds");
+    all.deadline = Seconds(*options.deadline);
+  }
+  all.verbose = options.verbose;
   return all;
+}
+
+int refuse(const ConfigError& error) {
+  if (launch::is_rank()) {
+    return comm::mpi::run([&](comm::World&) { throw ConfigError(error); }, print_error);
+  }
+  print_error(error.what());
+  return error.exit_status();
 }
 
 int run_on_ranks(const RankOptions& options, char** argv,
@@ -70,7 +82,14 @@ int run_on_ranks(const RankOptions& options, char** argv,
     return comm::mpi::run(remarking_body, print_error, own);
   }
   comm::World world = comm::self::open(own);
-  body(world);
+  try {
+    body(world);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (own.verbose && !details(error).empty()) print_error(details(error));
+    throw;
+  }
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "fourfold/base/error.hpp"
 #include "fourfold/comm/world.hpp"
 
 namespace CLI {
@@ -15,14 +16,19 @@ namespace fourfold::app {
 
 struct RankOptions {
   std::optional<int> ranks;
-  double deadline = 600;
+  std::optional<double> deadline;
+  bool verbose = false;
 };
 
-/// Adds --ranks and --deadline.
+/// Adds --ranks, --deadline and --verbose.
 void add_rank_options(CLI::App& app, RankOptions& options);
 
 /// Throws ConfigError when a value cannot be.
 comm::Options comm_options(const RankOptions& options);
+
+/// Reports bad input that was found before the ranks joined each other; under mpirun or srun, where
+/// every rank finds it, once. Returns the exit status.
+int refuse(const ConfigError& error);
 
 /// Calls `body` as what this process is: a rank that mpirun or srun started; the launcher of
 /// options.ranks processes, which are this program again without --ranks; or one rank alone.

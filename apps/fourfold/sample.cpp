@@ -105,7 +105,10 @@ void run(comm::World& world, const Options& options) {
   const std::unique_ptr<data::Tokenizer> tokenizer = data::load_tokenizer(options.folder);
   const tensor::Mesh mesh(world, grid::Grid(sampling_grid(spec, world.size())));
   const model::Gpt gpt(mesh, spec, 1);
-  checkpoint::load_weights(gpt, options.folder);
+  {
+    const comm::Phase phase = world.phase("loading the weights");
+    checkpoint::load_weights(gpt, options.folder);
+  }
   nlohmann::json texts = nlohmann::json::array();
   for (std::int64_t i = 0; i < options.samples; ++i) {
     if (i > 0 && world.rank() == 0) std::fputs("----\n", stdout);

@@ -68,7 +68,13 @@ class InvariantError : public Error {
       : Error(message, where) {}
 };
 
-/// One line for a log or a terminal: "rank 3: message" and, for an InvariantError, the place.
+/// One line for a log or a terminal: "rank 3: message" and, for an InvariantError, the place. A
+/// ConfigError, which every rank would find, has no rank. What other libraries say is cut to what a
+/// user can read: no stack, and memory that ran out is called that.
 std::string describe(const std::exception& error);
+
+/// What `describe` leaves out of another library's error: all that it says, with its stack. Empty
+/// for errors that are one line.
+std::string details(const std::exception& error);
 
 }  // namespace fourfold

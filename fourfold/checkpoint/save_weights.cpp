@@ -126,6 +126,7 @@ Tensor to_file_order(const Tensor& ours, const FileTensor& file) {
 
 void write_file(const tensor::Mesh& mesh, const Items& items, const Here& here, at::ScalarType type,
                 const std::string& folder, Bytes window) {
+  const comm::Phase phase = mesh.world().phase("writing the model");
   std::vector<formats::TensorSpec> specs;
   // Vectors may be kept in a wider type; a file of one type is what others expect.
   for (const auto& [name, item] : items) specs.push_back({name, file_type(type), item.file.shape});

@@ -57,6 +57,7 @@ Span span_of(const Issued& issued, Seconds begin, Seconds end) {
 Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
     : transport_(std::move(transport)),
       options_(options),
+      deadline_(options.deadline.value_or(kDeadline)),
       answers_(static_cast<std::size_t>(transport_->size())) {
   if (transport_->size() > 1) progress_ = std::thread([this] { run_progress(); });
 }
@@ -146,14 +147,15 @@ void Engine::advance(Queue& queue) {
 // is held back here before it issues what is waited for.
 void Engine::hold_back() {
   const auto any_wait = [&](const auto& of) { return std::ranges::any_of(waits_, of); };
-  const bool needed = active_.size() > 1 && any_wait([](const IssuedPtr& wait) {
-                        return wait->lane->reach == schedule::Reach::kNetwork;
+  const bool needed = active_.size() > 1 && any_wait([](const Wait& wait) {
+                        return wait.issued->lane->reach == schedule::Reach::kNetwork;
                       });
   if (!needed && !holding_) return;
   holding_ = needed;
   for (const Queue* queue : active_) {
     Issued& first = *queue->front();
-    const bool awaited = any_wait([&](const IssuedPtr& wait) { return wait->lane == first.lane; });
+    const bool awaited =
+        any_wait([&](const Wait& wait) { return wait.issued->lane == first.lane; });
     first.held = needed && first.lane->reach == schedule::Reach::kNetwork && !awaited;
   }
 }
@@ -194,16 +196,18 @@ void Engine::wait(const IssuedPtr& issued) {
   const Seconds since = now();
   ++waiting_;  // before taking the lock: the progress thread leaves it alone from here on
   std::unique_lock lock(mutex_);
-  waits_.push_back(issued);
+  waits_.push_back({issued, since});
+  const auto no_longer = [&] {
+    std::erase_if(waits_, [&](const Wait& wait) { return wait.issued == issued; });
+    --waiting_;
+  };
   try {
     drive(lock, *issued, since);
   } catch (...) {
-    std::erase(waits_, issued);
-    --waiting_;
+    no_longer();
     throw;
   }
-  std::erase(waits_, issued);
-  --waiting_;
+  no_longer();
   // It may have ended while this thread waited for the lock.
   issued->lane->counts[static_cast<std::size_t>(issued->collective.op)].exposed_seconds +=
       std::max(Seconds(), issued->ended - since);
@@ -216,6 +220,7 @@ void Engine::wait(const IssuedPtr& issued) {
 
 void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since) {
   Seconds checked = since;
+  Seconds due = since + deadline_;
   for (std::int64_t rounds = 0;; ++rounds) {
     const std::uint64_t seen = transport_->activity();
     const bool breathe =
@@ -228,7 +233,7 @@ void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Sec
     const bool look = rounds % 64 == 63 || !transport_->needs_polling();
     if (look && now() - checked > kDeadlineLook) {
       checked = now();
-      check_deadline(lock, issued, since);
+      if (checked >= due) due = past_deadline(lock, issued, since);
     }
   }
 }
@@ -247,17 +252,23 @@ bool Engine::test(const IssuedPtr& issued) {
 
 void Engine::abort(const std::string& reason, int status) {
   const std::lock_guard lock(mutex_);
-  fail_locked(reason);
+  fail_locked(reason, Cause::kOwn, status);
   transport_->abort(reason, status);
 }
 
-void Engine::fail(const std::string& reason) {
+bool Engine::fail(const std::string& reason, int status) {
   const std::lock_guard lock(mutex_);
-  fail_locked(reason);
+  fail_locked(reason, Cause::kOwn, status);
+  return ender_ == transport_->rank();
 }
 
-void Engine::fail_locked(const std::string& reason) {
-  if (!failure_) failure_ = reason;
+void Engine::fail_locked(const std::string& reason, Cause cause, int status) {
+  if (!failure_) {
+    failure_ = reason;
+    // Now, since the buffers of what is under way are still there: messages may arrive in them
+    // while the ranks settle this.
+    ender_ = settle_who_ends(cause, status);
+  }
   for (Queue* queue : active_) {
     for (const IssuedPtr& issued : *queue) {
       issued->failed = true;
@@ -296,6 +307,22 @@ Counts Engine::sum_of_lanes() const {
 void Engine::reset_counters() {
   const std::lock_guard lock(mutex_);
   for (Lane& lane : lanes_) lane.counts = {};
+}
+
+void Engine::enter_phase(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  phases_.emplace_back(what);
+}
+
+void Engine::leave_phase() {
+  const std::lock_guard lock(mutex_);
+  phases_.pop_back();
+  phase_ended_ = now();
+}
+
+std::int64_t Engine::control_messages() const {
+  const std::lock_guard lock(mutex_);
+  return control_messages_;
 }
 
 std::int64_t Engine::scratch_peak_bytes() const {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -16,17 +17,26 @@
 #include <vector>
 
 #include "fourfold/comm/counters.hpp"
+#include "fourfold/comm/court.hpp"
 #include "fourfold/comm/operation.hpp"
 #include "fourfold/comm/timeline.hpp"
 #include "fourfold/comm/transport.hpp"
 
 namespace fourfold::comm {
 
+/// How long a wait may last unless it is said otherwise.
+inline constexpr Seconds kDeadline{600};
+
 struct Options {
-  /// A wait that takes longer ends the job.
-  Seconds deadline{600};
+  /// A wait that takes longer ends the job, unless it is for an announced phase. Unset: kDeadline,
+  /// or 30 seconds where ranks are threads.
+  std::optional<Seconds> deadline{};
   /// How long the other ranks have to say where they are before they count as silent.
   Seconds answer_time{3};
+  /// How long ranks that are processes may take to join each other before the first one says so.
+  Seconds start_time{60};
+  /// What a failed rank reports also has the details of the error, such as a stack.
+  bool verbose = false;
   /// Ranks as threads: how many count as one host; 0 for all.
   int threads_per_host = 0;
 };
@@ -77,6 +87,7 @@ class Engine {
   ~Engine();
 
   const Transport& transport() const { return *transport_; }
+  Seconds deadline() const { return deadline_; }
 
   /// A new lane for `group`. Local, but every rank must make its lanes in the same order, since the
   /// count is what keeps their messages apart.
@@ -96,13 +107,21 @@ class Engine {
   /// Ends the job on all ranks.
   void abort(const std::string& reason, int status);
 
-  /// Gives up: whatever is under way is dropped, and every later call throws CommError.
-  void fail(const std::string& reason);
+  /// Gives up: whatever is under way is dropped, and every later call throws CommError. True on the
+  /// one rank that is to say why the job ends: of those that give up first, the lowest.
+  bool fail(const std::string& reason, int status = 1);
+
+  /// Until `leave_phase` this rank is at work on something that may take longer than any deadline.
+  /// Phases may be nested.
+  void enter_phase(const std::string& what);
+  void leave_phase();
 
   Counts counters() const;
   void reset_counters();
   Counts take_counters();
   std::int64_t scratch_peak_bytes() const;
+  /// Sent by this rank so far.
+  std::int64_t control_messages() const;
 
   /// Adds every operation that ends and every wait to `timeline`; null stops.
   void trace(Timeline* timeline);
@@ -120,30 +139,47 @@ class Engine {
   void advance(Queue& queue);
   void hold_back();
   void finish(Issued& issued);
-  void fail_locked(const std::string& reason);
+  enum class Cause : std::uint8_t { kOwn, kPeer };
+  void fail_locked(const std::string& reason, Cause cause, int status = 1);
+  int settle_who_ends(Cause cause, int status);
   void throw_if_failed(const Issued* issued = nullptr) const;
+  void send_control(const ControlMessage& message, int peer);
   void answer_control();
+  void answer(const ControlMessage& message);
+  void rule_claims();
+  int claim(Right right, int order, std::unique_lock<std::mutex>* lock, const Issued* until);
   Position position_in(int lane) const;
   Place place_of(const Issued& issued) const;
   int awaited_rank(const Issued& issued) const;
-  void check_deadline(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
-  std::string investigate(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
+  /// Returns when to look again.
+  Seconds past_deadline(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
+  void ask_all(std::unique_lock<std::mutex>& lock, const Issued& issued);
+  Finding finding_of(const Issued& issued, Seconds since, const std::vector<int>& members) const;
 
   std::unique_ptr<Transport> transport_;
   const Options options_;
+  const Seconds deadline_;
 
   mutable std::mutex mutex_;  // everything below
   ScratchPool scratch_;
   std::deque<Lane> lanes_;
   std::vector<Queue*> active_;  // that are not empty
   std::optional<std::string> failure_;
-  std::vector<IssuedPtr> waits_;  // what compute stands still for
-  bool holding_ = false;          // some operations are held back
+  struct Wait {
+    IssuedPtr issued;
+    Seconds since;
+  };
+  std::vector<Wait> waits_;        // what compute stands still for
+  std::vector<FixedText> phases_;  // the innermost last
+  Seconds phase_ended_ = Seconds() - Position::kNever;
+  bool holding_ = false;  // some operations are held back
   Timeline* timeline_ = nullptr;
-  int accuser_ = -1;  // the rank that has asked the others where they are
-  Seconds accused_at_;
-  std::int64_t query_ = 0;  // of this rank, the newest
+  std::array<Court, kRights> courts_;    // where this rank is the arbiter
+  std::array<int, kRights> verdicts_{};  // who has the right, of the newest claim; -1: open
+  int ender_ = -1;                       // the rank that says why the job ends
+  std::int64_t query_ = 0;               // of this rank, the newest
   std::vector<std::optional<Position>> answers_;
+  std::int64_t control_messages_ = 0;
   bool parked_ = false;  // the progress thread needs a notification to look
   std::condition_variable wake_;
 
@@ -162,7 +198,7 @@ void Engine::attempt(const Step& step) {
   try {
     step();
   } catch (const std::exception& error) {
-    fail_locked(error.what());
+    fail_locked(error.what(), Cause::kPeer);
   }
 }
 

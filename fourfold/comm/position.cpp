@@ -17,12 +17,17 @@ namespace {
 
 using Answers = std::vector<std::optional<Position>>;
 
+/// A line names so many ranks at most.
+constexpr std::size_t kMostFindings = 8;
+
 /// What a rank does, for one that is behind.
 std::string doing(const Position& position) {
   if (!position.waiting) return "it is outside of communication";
+  const std::string phase = position.phase.str();
   std::string text =
-      concat("it waits for ", position.waiting_for.collective, " (number ",
-             position.waiting_for.number, " of group ", position.waiting_group.str(), ")");
+      concat("it ", phase.empty() ? "" : "is " + phase + " and ", "waits for ",
+             position.waiting_for.collective, " (number ", position.waiting_for.number,
+             " of group ", position.waiting_group.str(), ")");
   if (position.awaited >= 0) text += concat(", for rank ", position.awaited);
   return text;
 }
@@ -31,17 +36,28 @@ class Explanation {
  public:
   Explanation(const Stuck& stuck, const Answers& answers) : stuck_(stuck), answers_(answers) {}
 
-  std::string text() {
+  Finding finding() {
     for (int member : stuck_.members) {
       if (member != stuck_.rank) judge_member(member);
     }
-    if (findings_.empty() && silent_.empty()) follow(stuck_.awaited, {stuck_.rank});
+    if (findings_.empty() && silent_.empty() && !excused_) {
+      follow(stuck_.awaited, {stuck_.rank}, {});
+    }
     for (int rank : silent_) add(named(rank) + " does not answer");
+    Finding finding;
+    finding.patient = findings_.empty() && excused_;
     if (findings_.empty()) {
       add("every member has issued it: the network stands still or is too slow");
     }
-    return concat(stuck_.place.collective, " (number ", stuck_.place.number, " of group ",
-                  stuck_.group, ") is not done after ", stuck_.waited, ": ", join(findings_, "; "));
+    if (findings_.size() > kMostFindings) {
+      const std::size_t more = findings_.size() - kMostFindings;
+      findings_.resize(kMostFindings);
+      add(concat("and ", more, " more"));
+    }
+    finding.line =
+        concat(stuck_.place.collective, " (number ", stuck_.place.number, " of group ",
+               stuck_.group, ") is not done after ", stuck_.waited, ": ", join(findings_, "; "));
+    return finding;
   }
 
  private:
@@ -59,13 +75,27 @@ class Explanation {
                       stuck_.place.collective.op == schedule::Op::kRecv;
     if (pair) return;  // the peer's own count of this lane says nothing; the waits tell
     if (position.issued <= stuck_.place.number) {
-      add(concat(named(position.rank), " is behind, it has issued ", position.issued,
-                 " operations there: ", doing(position)));
-      if (position.waiting) follow(position.awaited, {stuck_.rank, rank});
+      const std::string behind = concat(named(position.rank), " is behind, it has issued ",
+                                        position.issued, " operations there: ", doing(position));
+      if (excused(position)) {
+        excused_ = true;
+      } else if (position.waiting) {
+        follow(position.awaited, {stuck_.rank, rank}, {behind});
+      } else {
+        add(behind);
+      }
     } else if (position.current.number == stuck_.place.number &&
                position.current.collective != stuck_.place.collective) {
       add(concat(named(position.rank), " calls ", position.current.collective, " in its place"));
     }
+  }
+
+  /// Whether a rank works at something long that it has announced, or did so a moment ago: from the
+  /// end of a phase on it has as long as without one. In a phase it may wait for others, each time
+  /// for less than the deadline: after that its own wait is one to explain.
+  bool excused(const Position& position) const {
+    const Seconds since = position.waiting ? position.waited : position.phase_over;
+    return position.phase_over < stuck_.deadline && since < stuck_.deadline;
   }
 
   /// Whether a rank waits for the stuck operation itself: in a collective the members of a ring or
@@ -83,31 +113,38 @@ class Explanation {
   }
 
   /// Walks from a rank to the one that it waits for, until one is silent, does not wait, or comes
-  /// twice. Only waits for different operations make a circle that cannot open by itself.
-  void follow(int rank, std::set<int> seen) {
+  /// twice. Only waits for different operations make a circle that cannot open by itself. `passed`
+  /// is what is found on the way; it counts unless an announced phase is at the end of it.
+  void follow(int rank, std::set<int> seen, std::vector<std::string> passed) {
     bool elsewhere = seen.size() > 1;  // from a member that is behind
-    while (rank >= 0) {
+    for (;; rank = answer(rank)->awaited) {
+      if (rank < 0) break;
       if (!answer(rank)) {
         silent_.insert(rank);
-        return;
+        break;
       }
       const Position& position = *answer(rank);
       if (!seen.insert(rank).second) {
-        if (!elsewhere) return;
-        add(concat("the waits form a circle through rank ", rank,
-                   ": ranks issue operations in different orders"));
+        if (elsewhere) {
+          passed.push_back(concat("the waits form a circle through rank ", rank,
+                                  ": ranks issue operations in different orders"));
+        }
+        break;
+      }
+      if (excused(position)) {
+        excused_ = true;
         return;
       }
       if (!position.waiting) {
-        add(concat(named(position.rank), " is waited for: ", doing(position)));
-        return;
+        passed.push_back(concat(named(position.rank), " is waited for: ", doing(position)));
+        break;
       }
       if (std::find(stuck_.members.begin(), stuck_.members.end(), rank) == stuck_.members.end()) {
-        add(concat(named(position.rank), ": ", doing(position)));
+        passed.push_back(concat(named(position.rank), ": ", doing(position)));
       }
       elsewhere = elsewhere || !waits_here(position);
-      rank = position.awaited;
     }
+    for (const std::string& finding : passed) add(finding);
   }
 
   void add(const std::string& finding) {
@@ -121,13 +158,14 @@ class Explanation {
   const Stuck& stuck_;
   const Answers& answers_;
   std::set<int> silent_;
+  bool excused_ = false;  // some rank is
   std::vector<std::string> findings_;
 };
 
 }  // namespace
 
-std::string explain(const Stuck& stuck, const Answers& answers) {
-  return Explanation(stuck, answers).text();
+Finding explain(const Stuck& stuck, const Answers& answers) {
+  return Explanation(stuck, answers).finding();
 }
 
 }  // namespace fourfold::comm

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fourfold/base/units.hpp"
+#include "fourfold/comm/court.hpp"
 #include "fourfold/schedule/collective.hpp"
 
 namespace fourfold::comm {
@@ -37,15 +38,26 @@ struct Position {
   FixedText waiting_group;  ///< the group that it waits in, and the operation
   Place waiting_for;
   int awaited = -1;  ///< the rank whose message that operation needs next, or -1
+  Seconds waited;    ///< so far
+  FixedText phase;   ///< the long work that it has announced; empty: none
+
+  static constexpr Seconds kNever{1e18};
+  Seconds phase_over = kNever;  ///< how long ago its last phase ended; 0: it lasts
 };
 
 struct ControlMessage {
-  enum class Kind : std::int32_t { kQuery, kAnswer };
+  /// A query is followed by an answer, a claim of a right by the arbiter's verdict. The end tells
+  /// that a rank ends the job.
+  enum class Kind : std::int32_t { kQuery, kAnswer, kClaim, kVerdict, kEnd };
   Kind kind = Kind::kQuery;
   int from = -1;
   int lane = -1;           ///< that the query asks about
   std::int64_t query = 0;  ///< the asker's number of it, repeated in the answer
   Position position{};
+  Right right = Right::kAsk;  ///< that is claimed
+  int order = 0;              ///< of the claim
+  int holder = -1;            ///< by the verdict
+  int status = 0;             ///< the job's, at its end
 };
 
 /// What the rank that passed its deadline knows.
@@ -57,11 +69,19 @@ struct Stuck {
   Place place;  ///< the operation that is not done
   int awaited = -1;
   Seconds waited;
+  Seconds deadline;
 };
 
-/// One line that says which ranks hold the operation up, and why as far as the answers tell:
-/// silent, behind, in another operation, or waiting in turn for one of these. `answers[r]` is rank
-/// r's, if it gave one.
-std::string explain(const Stuck& stuck, const std::vector<std::optional<Position>>& answers);
+struct Finding {
+  /// Whether all that holds the operation up are phases that ranks have announced: then it is no
+  /// failure. Never when a rank is silent.
+  bool patient = false;
+  /// Which ranks hold the operation up, and why as far as the answers tell: silent, behind, in
+  /// another operation, or waiting in turn for one of these. One line, of bounded length.
+  std::string line;
+};
+
+/// What the answers tell. `answers[r]` is rank r's, if it gave one.
+Finding explain(const Stuck& stuck, const std::vector<std::optional<Position>>& answers);
 
 }  // namespace fourfold::comm

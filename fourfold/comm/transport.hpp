@@ -73,6 +73,13 @@ class Transport {
   /// further call of every rank throws CommError with the reason.
   virtual void abort(const std::string& reason, int status) = 0;
 
+  /// Whether `withdraw` and `abort` tell every other rank at once who failed first, and why.
+  virtual bool tells_failures() const { return false; }
+
+  /// Another rank ends the job: a process that nobody ends does so by itself, with that status,
+  /// within seconds.
+  virtual void expect_end(int) {}
+
   /// Called once when all operations are done and no rank has failed: collective.
   virtual void close() {}
 

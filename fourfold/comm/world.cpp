@@ -10,6 +10,13 @@
 
 namespace fourfold::comm {
 
+Phase::Phase(std::shared_ptr<Core> core, const std::string& what) : core_(std::move(core)) {
+  if (core_->engine) core_->engine->enter_phase(what);
+}
+Phase::~Phase() {
+  if (core_ && core_->engine) core_->engine->leave_phase();
+}
+
 World::World(std::unique_ptr<Transport> transport, const Options& options)
     : core_(std::make_shared<Core>()), unwinding_(std::uncaught_exceptions()) {
   core_->rank = transport->rank();
@@ -60,6 +67,10 @@ std::string World::host(int rank) const {
                        : concat("host ", rank / core_->ranks_per_host);
 }
 
+Seconds World::deadline() const {
+  return core_->engine ? core_->engine->deadline() : Seconds();
+}
+
 Communicator World::communicator(const grid::Group& group) {
   FOURFOLD_CHECK(group.index >= 0 && group.index < group.size() &&
                      group.members[static_cast<std::size_t>(group.index)] == rank(),
@@ -76,6 +87,14 @@ Communicator World::communicator(const grid::Group& group) {
       group.members, [&](int member) { return host_of(member) == host_of(rank()); });
   lane.reach = one_host ? schedule::Reach::kHost : schedule::Reach::kNetwork;
   return Communicator(core_, lane);
+}
+
+Phase World::phase(const std::string& what) {
+  return {core_, what};
+}
+
+std::int64_t World::control_messages() const {
+  return core_->engine ? core_->engine->control_messages() : 0;
 }
 
 void World::leave() {
@@ -109,6 +128,10 @@ void World::record(schedule::Schedule* schedule) {
 }
 void World::trace(Timeline* timeline) {
   if (core_->engine) core_->engine->trace(timeline);
+}
+
+bool World::fail(const std::string& reason, int status) {
+  return !core_->engine || core_->engine->fail(reason, status);
 }
 
 void World::abort(const std::string& reason, int status) {

@@ -12,6 +12,19 @@
 
 namespace fourfold::comm {
 
+/// Announces, while it lives, that this rank is at work on something that may take longer than any
+/// deadline. The world must outlive it.
+class Phase {
+ public:
+  Phase(std::shared_ptr<Core> core, const std::string& what);
+  Phase(Phase&&) noexcept = default;
+  Phase& operator=(Phase&&) = delete;
+  ~Phase();
+
+ private:
+  std::shared_ptr<Core> core_;
+};
+
 /// Made by a backend: `mpi::open`, `thread::run`, `self::open`, `recording::open`. Move-only. The
 /// world must outlive every Work; communicators may outlive it but not be used.
 class World {
@@ -33,6 +46,9 @@ class World {
   /// The host that a rank runs on.
   std::string host(int rank) const;
 
+  /// How long a wait may last; none in a recording world.
+  Seconds deadline() const;
+
   /// A new lane over `group`. Sends nothing; every rank of the world calls it for its own group in
   /// the same order. Groups made by one such call must be disjoint, as those of `Grid::group` are.
   Communicator communicator(const grid::Group& group);
@@ -51,9 +67,21 @@ class World {
   /// recording world has none.
   void trace(Timeline* timeline);
 
+  /// Announces long work of this rank that is no hang, such as "writing the model", for as long as
+  /// the Phase lives: others wait for it however long it takes. A rank that dies or stops meanwhile
+  /// is found all the same.
+  Phase phase(const std::string& what);
+
+  /// Control messages that this rank has sent so far; docs/communication.md has their bound.
+  std::int64_t control_messages() const;
+
   /// Returns when every rank has come here: collective, the last thing that a rank does. Throws
   /// CommError as a wait does; the destructor alone would wait without a deadline.
   void leave();
+
+  /// Gives up all communication. True on the one rank that is to say why the job ends: of those
+  /// that give up first, the lowest.
+  bool fail(const std::string& reason, int status);
 
   /// Ends the job on every rank, with this exit status. Returns only where ranks are threads.
   void abort(const std::string& reason, int status);

@@ -42,7 +42,11 @@ std::ostream& operator<<(std::ostream& out, const Coord& coord) {
 }
 
 std::string to_string(const Group& group) {
-  return concat(group.axes, " [", join(group.members, " "), "]");
+  constexpr std::size_t kMostShown = 16;
+  const std::vector<int>& all = group.members;
+  if (all.size() <= kMostShown) return concat(group.axes, " [", join(all, " "), "]");
+  return concat(group.axes, " [", all[0], " ", all[1], " ", all[2], " ... ", all.back(), "], ",
+                all.size(), " ranks");
 }
 std::ostream& operator<<(std::ostream& out, const Group& group) {
   return out << to_string(group);

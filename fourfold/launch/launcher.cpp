@@ -165,20 +165,32 @@ void write_all(int file, std::string_view text) {
   }
 }
 
-/// Shows what comes through the pipe until its last writer has closed it.
-void forward(int pipe, RemarkFilter& filter) {
+/// Shows what comes through the pipe until its last writer has closed it. Returns whether there was
+/// anything to show.
+bool forward(int pipe, RemarkFilter& filter) {
   std::array<char, 4096> buffer{};
+  bool shown = false;
+  const auto show = [&](const std::string& text) {
+    shown = shown || !text.empty();
+    write_all(STDERR_FILENO, text);
+  };
   for (;;) {
     pollfd ready{pipe, POLLIN, 0};
     const int count = poll(&ready, 1, 100);
-    if (count == 0) write_all(STDERR_FILENO, filter.flush_line());
+    if (count == 0) show(filter.flush_line());
     if (count <= 0) continue;
     const ssize_t size = read(pipe, buffer.data(), buffer.size());
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) break;
-    write_all(STDERR_FILENO, filter.feed({buffer.data(), static_cast<std::size_t>(size)}));
+    show(filter.feed({buffer.data(), static_cast<std::size_t>(size)}));
   }
-  write_all(STDERR_FILENO, filter.flush());
+  show(filter.flush());
+  return shown;
+}
+
+/// Whether a rank that ended like that has said why: those that leave with a status of ours do.
+bool has_spoken(const Death& death, bool shown) {
+  return shown && death.signal == 0 && (death.status == 1 || death.status == 2);
 }
 
 /// The process's parent, or 0.
@@ -247,12 +259,14 @@ int run(const Job& job) {
   }
   close(pipes[1]);
   RemarkFilter filter;
-  forward(pipes[0], filter);
+  const bool shown = forward(pipes[0], filter);
   close(pipes[0]);
   const int status = reap(child, others);
   running = 0;
   if (last_signal != 0) return 128 + last_signal;
-  if (filter.death()) job.report(to_string(*filter.death()));
+  if (filter.death() && !has_spoken(*filter.death(), shown)) {
+    job.report(to_string(*filter.death()));
+  }
   return WIFEXITED(status) && WEXITSTATUS(status) < 128 ? WEXITSTATUS(status) : 1;
 }
 

@@ -20,14 +20,19 @@ bool is_rule(const std::string& line) {
   return text.size() >= 60 && text.find_first_not_of('-') == std::string_view::npos;
 }
 
-/// Lines that Open MPI writes while a job ends: "[host:123] [[1,0],0] ORTE_ERROR_LOG: ...", and
-/// "[host:123] Read -1, expected 200000, errno = 3" when a peer's memory is gone.
+/// Lines that Open MPI writes while a job ends: "[host:123] [[1,0],0] ORTE_ERROR_LOG: ...",
+/// "[host:123] Read -1, expected 200000, errno = 3" when a peer's memory is gone, and two about
+/// remarks that it has put together.
 bool is_log(const std::string& line) {
   int end = 0;  // of "[host:123] "
   std::sscanf(line.c_str(), "[%*[^]:]:%*d] %n", &end);
   if (end == 0) return false;
   const std::string rest = line.substr(static_cast<std::size_t>(end));
-  return rest.starts_with("Read -1, expected ") || rest.find("ORTE_ERROR_LOG") != std::string::npos;
+  constexpr std::array<std::string_view, 4> kSigns = {
+      "Read -1, expected ", "ORTE_ERROR_LOG", " sent help message ",
+      "Set MCA parameter \"orte_base_help_aggregate\""};
+  return std::any_of(kSigns.begin(), kSigns.end(),
+                     [&](std::string_view sign) { return rest.find(sign) != std::string::npos; });
 }
 
 /// The beginnings of what mpirun says when a job ends badly.

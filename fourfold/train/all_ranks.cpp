@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/train/all_ranks.hpp"
 
-#include <chrono>
-#include <thread>
-
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/gemm_rate.hpp"
 
@@ -20,14 +17,9 @@ std::vector<double> largest(const tensor::Mesh& mesh, std::vector<double> number
   return numbers;
 }
 
-void wait_patiently(const comm::Communicator& everyone) {
-  if (everyone.size() == 1) return;
-  comm::Work work = everyone.barrier();
-  while (!work.test()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-}
-
 FlopsPerSecond measure_gemm_rate(const tensor::Mesh& mesh, at::ScalarType type) {
   if (mesh.everyone().size() > 1) mesh.everyone().barrier().wait();
+  const comm::Phase phase = mesh.world().phase("measuring products");
   double rate = tensor::gemm_rate(tensor::dtype_of(type)).value();
   if (mesh.everyone().size() > 1) {
     mesh.everyone().all_reduce({&rate, 1, schedule::DType::kF64}).wait();

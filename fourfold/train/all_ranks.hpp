@@ -15,9 +15,6 @@ inline double largest(const tensor::Mesh& mesh, double number) {
   return largest(mesh, std::vector<double>{number})[0];
 }
 
-/// However long the others take: to prepare a text, or to write to a slow disk, is no failure.
-void wait_patiently(const comm::Communicator& everyone);
-
 /// What products of that type reach, of all ranks together, measured at once, as in training: they
 /// share the machine.
 FlopsPerSecond measure_gemm_rate(const tensor::Mesh& mesh, at::ScalarType type);

@@ -59,9 +59,7 @@ class Run {
     }
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
                   recipe_.overlap);
-    trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
-      if (!spec_.init_from.empty()) checkpoint::load_weights(gpt, spec_.init_from);
-    });
+    make_trainer();
     metrics_.construction = meter.at_peak().total();
     if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
     metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model.precision.compute);
@@ -86,7 +84,6 @@ class Run {
     trainer_->settle();
     take_counts();
     checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "");
-    wait_patiently(mesh_->everyone());
     if (tracer_) collect_traces();
     const auto largest_bytes = [this](Bytes own) {
       return Bytes(static_cast<std::int64_t>(largest(*mesh_, static_cast<double>(own.value()))));
@@ -98,6 +95,7 @@ class Run {
     metrics_.peak = std::max(metrics_.construction, largest_bytes(in_steps));
     metrics_.peak_rss = largest_bytes(peak_rss());
     if (!first_) return;
+    const comm::Phase phase = world_->phase("writing the results");
     save_description();
     summarise();
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
@@ -109,8 +107,16 @@ class Run {
   }
 
  private:
+  void make_trainer() {
+    const comm::Phase phase = world_->phase("making the model");
+    trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
+      if (!spec_.init_from.empty()) checkpoint::load_weights(gpt, spec_.init_from);
+    });
+  }
+
   void make_folder() {
     if (!first_) return;
+    const comm::Phase phase = world_->phase("making the run's folder");
     folder_ = make_run_folder(spec_.out, spec_.name);
     const std::string start =
         spec_.init_from.empty() ? "" : concat("# train --init-from ", spec_.init_from, "\n");
@@ -173,6 +179,7 @@ class Run {
   void collect_traces() {
     trainer_->settle();
     take_counts();
+    const comm::Phase phase = world_->phase("collecting traces");
     traces_ = tracer_->collect();
     tracer_.reset();
     world_->reset_counters();  // it is no part of training
@@ -199,6 +206,7 @@ class Run {
     if (!data_.validation) return;
     trainer_->settle();
     take_counts();
+    const comm::Phase phase = world_->phase("validating");
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     world_->reset_counters();  // it is no part of training

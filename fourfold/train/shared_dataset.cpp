@@ -4,7 +4,6 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/config/write.hpp"
 #include "fourfold/data/mix.hpp"
-#include "fourfold/train/all_ranks.hpp"
 
 namespace fourfold::train {
 
@@ -56,15 +55,15 @@ Dataset open_shared_dataset(comm::World& world, config::Config& config,
       world.communicator(grid::Grid({.x = world.size()}).everyone(world.rank()));
   Dataset dataset;
   const auto open = [&] {
+    const comm::Phase phase = world.phase("preparing the data");
     const auto show = [&](const std::string& line) {
       if (first) show_progress(line);
     };
     dataset = open_dataset(config, init_from, show, first);
   };
   if (first) open();
-  wait_patiently(everyone);
+  everyone.barrier().wait();
   if (!first) open();
-  wait_patiently(everyone);
   check_agreement(world, everyone, digest_of(config, dataset));
   return dataset;
 }

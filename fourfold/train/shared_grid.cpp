@@ -61,6 +61,7 @@ std::string settle_on_all_ranks(comm::World& world, config::Config& config,
   Decision decision;
   std::string text;
   if (world.rank() == 0) {
+    const comm::Phase phase = world.phase("choosing a grid");
     bool refused = false;
     try {
       text = settle(config, memory);
@@ -70,7 +71,6 @@ std::string settle_on_all_ranks(comm::World& world, config::Config& config,
     }
     decision = decision_of(config, refused, text);
   }
-  wait_patiently(everyone);
   everyone
       .broadcast(
           {reinterpret_cast<std::int64_t*>(&decision), Decision::kWords, schedule::DType::kI64}, 0)

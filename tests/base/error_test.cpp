@@ -113,6 +113,30 @@ TEST_F(ErrorTest, DescribeTakesAnyException) {
   EXPECT_EQ(describe(std::runtime_error("from elsewhere")), "rank 1: from elsewhere");
 }
 
+const std::string kStack =
+    "\nException raised from alloc_cpu at ../c10/core/impl/alloc_cpu.cpp:66 (most recent call "
+    "first):\nframe #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x6b\nframe #1: "
+    "...\n";
+
+TEST_F(ErrorTest, DescribeLeavesAStackOut) {
+  set_this_rank(3);
+  const std::runtime_error error("mat1 and mat2 shapes cannot be\n multiplied (2x3 and 4x5)" +
+                                 kStack);
+  EXPECT_EQ(describe(error), "rank 3: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
+  EXPECT_NE(details(error).find("frame #1"), std::string::npos);
+  EXPECT_EQ(details(Error("one line")), "");
+}
+
+TEST_F(ErrorTest, DescribeCallsMemoryThatRanOutThat) {
+  set_this_rank(3);
+  const std::runtime_error error(
+      "[enforce fail at alloc_cpu.cpp:66] . DefaultCPUAllocator: can't allocate memory: you tried "
+      "to allocate 12884901888 bytes. Error code 12 (Cannot allocate memory)" +
+      kStack);
+  EXPECT_EQ(describe(error), "rank 3: out of memory: a tensor of 12.0 GiB could not be allocated");
+  EXPECT_EQ(describe(std::bad_alloc()), "rank 3: out of memory");
+}
+
 TEST(Check, PassesInSilence) {
   EXPECT_NO_THROW(FOURFOLD_CHECK(1 + 1 == 2));
   EXPECT_NO_THROW(FOURFOLD_CHECK(true, "never built"));

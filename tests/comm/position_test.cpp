@@ -34,7 +34,8 @@ class Explain : public testing::Test {
               .host_of = [](int rank) { return "node" + std::to_string(rank / 4); },
               .place = {7, kReduce},
               .awaited = 2,
-              .waited = Seconds(30)};
+              .waited = Seconds(30),
+              .deadline = Seconds(25)};
     for (int rank = 0; rank < 8; ++rank) {
       answers_.emplace_back(Position());
       answer(rank).rank = rank;
@@ -66,12 +67,20 @@ class Explain : public testing::Test {
     answer(rank).awaited = awaited;
   }
 
-  std::string line() const { return comm::explain(stuck_, answers_); }
+  /// The rank has announced long work.
+  void works_at(int rank, const char* phase) {
+    answer(rank).phase = FixedText(phase);
+    answer(rank).phase_over = Seconds(0);
+  }
+
+  std::string line() const { return comm::explain(stuck_, answers_).line; }
+  bool patient() const { return comm::explain(stuck_, answers_).patient; }
 
   /// The line begins with what is stuck, and says all of `pieces` and none of `others`.
   void expect_says(const std::vector<std::string>& pieces,
                    const std::vector<std::string>& others = {}) const {
     const std::string text = line();
+    EXPECT_FALSE(patient()) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     for (const char* piece :
          {"all_reduce sum of 1024 f32", "number 7", "group x [0 1 2]", "30.0 s"})
@@ -201,6 +210,71 @@ TEST_F(Explain, LongGroupsAreComparedAsTheyTravel) {
   expect_says({kSlow}, {"circle"});
 }
 
+TEST_F(Explain, LinesAreBounded) {
+  for (int rank = 8; rank < 500; ++rank) {
+    stuck_.members.push_back(rank);
+    answers_.emplace_back();
+  }
+  expect_says({"rank 8 on node2 does not answer", "and 484 more"}, {"rank 100 on"});
+  EXPECT_LT(line().size(), 1000U);
+}
+
+TEST_F(Explain, AnnouncedWorkIsWaitedFor) {
+  falls_behind(2, 5);
+  EXPECT_FALSE(patient());
+  works_at(2, "writing the model");
+  EXPECT_TRUE(patient());
+}
+
+TEST_F(Explain, WorkThatEndedAMomentAgoIsWaitedForUntilTheDeadline) {
+  falls_behind(2, 5);
+  answer(2).phase_over = Seconds(24);
+  EXPECT_TRUE(patient());
+  answer(2).phase_over = Seconds(26);
+  expect_says({"rank 2 on node0 is behind", "outside of communication"});
+}
+
+TEST_F(Explain, AnnouncedWorkAtTheEndOfAChain) {
+  falls_behind(1, 7);
+  waits_in(1, kOther, {3, kGather}, 5);
+  waits_in(5, "z [5 6]", {9, kReduce}, 6);
+  works_at(6, "writing the model");
+  EXPECT_TRUE(patient());
+  silence(6);
+  expect_says({"rank 6 on node1 does not answer"});
+}
+
+TEST_F(Explain, SilenceCountsMoreThanAnnouncedWork) {
+  falls_behind(2, 5);
+  works_at(2, "writing the model");
+  silence(1);
+  expect_says({"rank 1 on node0 does not answer"}, {"rank 2 on"});
+}
+
+TEST_F(Explain, RankThatAnnouncedNothingIsBlamedBesideOneThatDid) {
+  falls_behind(1, 5);
+  falls_behind(2, 5);
+  works_at(2, "writing the model");
+  expect_says({"rank 1 on node0 is behind"}, {"rank 2 on"});
+}
+
+TEST_F(Explain, AnotherOperationInItsPlaceIsNoWork) {
+  answer(1).current = {7, kGather};
+  works_at(1, "writing the model");
+  expect_says({"rank 1 on node0 calls all_gather"});
+}
+
+TEST_F(Explain, WaitsWithinAPhaseHaveTheDeadlineToo) {
+  falls_behind(1, 7);
+  waits_in(1, "y [0 1]", {3, kGather}, 0);
+  works_at(1, "validating");
+  answer(1).waited = Seconds(24);
+  EXPECT_TRUE(patient());
+  answer(1).waited = Seconds(26);
+  expect_says({"rank 1 on node0 is behind", "it is validating and waits for all_gather",
+               "circle through rank 0"});
+}
+
 /// Rank 0 receives from rank 1 in the group of both.
 class ExplainPair : public Explain {
  protected:
@@ -235,6 +309,13 @@ TEST_F(ExplainPair, PeerIsSilent) {
 TEST_F(ExplainPair, BothReceive) {
   waits_in(1, "x [0 1]", {2, receive_from(0)}, 0);
   expect_line("circle through rank 0");
+}
+
+TEST_F(ExplainPair, PeerThatAnnouncedWorkIsWaitedFor) {
+  works_at(1, "writing the model");
+  EXPECT_TRUE(patient());
+  waits_in(1, "x [0 1]", {9, receive_from(0)}, 0);
+  EXPECT_TRUE(patient()) << "it is busy with others";
 }
 
 TEST_F(ExplainPair, PeerSends) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -21,10 +22,10 @@ using comm::view;
 const comm::Options kShort{.deadline = Seconds(0.5), .answer_time = Seconds(0.5)};
 
 /// What `run` throws when `body` fails, as text.
-std::string failure_of(int ranks, const Body& body) {
+std::string failure_of(int ranks, const Body& body, const comm::Options& options = kShort) {
   const HangWatchdog watchdog(Seconds(60));
   try {
-    comm::thread::run(ranks, body, kShort);
+    comm::thread::run(ranks, body, options);
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -130,6 +131,82 @@ TEST(ThreadFailure, AnotherOperationInItsPlaceIsFound) {
   EXPECT_TRUE(contains(text, "in its place")) << text;
   EXPECT_TRUE(contains(text, "all_reduce sum of 10 f32")) << text;
   EXPECT_TRUE(contains(text, "broadcast from 3 of 10 f32")) << text;
+}
+
+TEST(ThreadFailure, DeadlineIsShorterThanThatOfProcesses) {
+  const auto expect = [](Seconds deadline) {
+    return [=](const comm::World& world) { EXPECT_EQ(world.deadline(), deadline); };
+  };
+  comm::thread::run(2, expect(Seconds(30)));
+  comm::thread::run(2, expect(Seconds(7)), {.deadline = Seconds(7)});
+  expect(Seconds(600))(comm::self::open());
+}
+
+void sleep(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+TEST(ThreadFailure, AnnouncedWorkMayTakeLongerThanTheDeadline) {
+  const auto body = [](comm::World& world, bool announced) {
+    const auto comm = world.communicator(everyone(world));
+    std::vector<float> data(10, 1.F);
+    if (world.rank() == 0) {
+      std::optional<comm::Phase> phase;
+      if (announced) phase.emplace(world.phase("writing the model"));
+      sleep(2);
+      for (int rank = 1; rank < 4; ++rank) comm.recv(view(data), rank).wait();
+    } else {
+      comm.send(view(data), 0).wait();
+    }
+    comm.barrier().wait();
+  };
+  EXPECT_EQ(failure_of(4, [&](comm::World& world) { body(world, true); }), "none");
+  const std::string text = failure_of(4, [&](comm::World& world) { body(world, false); });
+  EXPECT_TRUE(contains(text, "rank 0 on this process")) << text;
+}
+
+TEST(ThreadFailure, WaitsAfterAnnouncedWorkHaveTheDeadlineAgain) {
+  const std::string text = failure_of(3, [](comm::World& world) {
+    const auto comm = world.communicator(everyone(world));
+    if (world.rank() == 2) {
+      {
+        const comm::Phase phase = world.phase("preparing the data");
+        sleep(1);
+      }
+      sleep(5);
+    }
+    comm.barrier().wait();
+  });
+  EXPECT_TRUE(contains(text, "rank 2 on this process is behind")) << text;
+  EXPECT_TRUE(contains(text, "outside of communication")) << text;
+}
+
+// Every rank passes its deadline at once. The bound of docs/communication.md: each of the others
+// claims the right to ask and is told who has it, and one of them asks everybody.
+TEST(ThreadFailure, AHangCostsFourMessagesARank) {
+  constexpr int kRanks = 64;
+  std::atomic<std::int64_t> messages = 0;
+  const comm::Options options{.deadline = Seconds(1), .answer_time = Seconds(20)};
+  const std::string text = failure_of(
+      kRanks,
+      [&](comm::World& world) {
+        const auto comm = world.communicator(everyone(world));
+        try {
+          if (world.rank() == 5) {
+            while (messages == 0) sleep(0.05);  // until the others have ended
+            sleep(0.5);
+          }
+          comm.barrier().wait();
+        } catch (const CommError&) {
+          messages += world.control_messages();
+          throw;
+        }
+      },
+      options);
+  EXPECT_TRUE(contains(text, "rank 5 on this process is behind")) << text;
+  EXPECT_TRUE(contains(text, "group x [0 1 2 ... 63], 64 ranks)")) << text;
+  EXPECT_LE(messages, 4 * (kRanks - 1));
+  EXPECT_GE(messages, 2 * (kRanks - 1)) << "one rank asks all";
 }
 
 TEST(ThreadFailure, DroppedWorkIsWaitedFor) {

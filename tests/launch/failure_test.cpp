@@ -18,12 +18,22 @@ class Failure : public testing::Test {
   const std::string mark_ =
       concat("mark-", getpid(), "-", testing::UnitTest::GetInstance()->current_test_info()->name());
 
-  Outcome run(std::vector<std::string> what,
+  Outcome run(const std::vector<std::string>& what,
               const std::function<void(pid_t)>& meanwhile = nullptr) const {
-    std::vector<std::string> command = {RANK_PROGRAM, "--ranks", "4"};
+    return run_with({RANK_PROGRAM, "--ranks", "4"}, what, meanwhile);
+  }
+  /// Without a launcher of ours.
+  Outcome run_under_mpirun(const std::vector<std::string>& what) const {
+    return run_with({"mpirun", "--oversubscribe", "-np", "4", RANK_PROGRAM}, what, nullptr);
+  }
+  Outcome run_with(std::vector<std::string> command, const std::vector<std::string>& what,
+                   const std::function<void(pid_t)>& meanwhile) const {
     command.insert(command.end(), what.begin(), what.end());
     command.push_back(mark_);
-    return run_program(command, {"TEST_DEADLINE=3"}, meanwhile);
+    return run_program(
+        command,
+        {"TEST_DEADLINE=3", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
+        meanwhile);
   }
 
   /// Whether all processes are gone within that time.
@@ -60,6 +70,81 @@ TEST_F(Failure, ExceptionIsReportedOnce) {
   EXPECT_EQ(outcome.err, "rank_program: rank 2: the sky is falling\n");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_LT(outcome.seconds.value(), 15);
+  EXPECT_TRUE(gone(Seconds(0.1)));
+}
+
+TEST_F(Failure, ErrorOfAllRanksIsReportedOnce) {
+  const std::vector<std::pair<std::string, std::string>> errors = {
+      {"all-throw", "the loss is not finite"},
+      {"all-stack", "sizes do not match"},
+      {"all-memory", "out of memory"}};
+  for (const auto& [what, text] : errors) {
+    const std::string line = concat("rank_program: rank 0: ", text, "\n");
+    const Outcome ours = run({what});
+    EXPECT_EQ(ours.err, line);
+    EXPECT_EQ(ours.status, 1);
+    EXPECT_TRUE(gone(Seconds(0.1)));
+    // mpirun adds remarks of its own.
+    const Outcome plain = run_under_mpirun({what});
+    EXPECT_EQ(plain.err.find(line), plain.err.rfind("rank_program: rank")) << plain.err;
+    EXPECT_NE(plain.err.find(line), std::string::npos) << plain.err;
+    EXPECT_EQ(plain.status, 1);
+    EXPECT_TRUE(gone(Seconds(2)));
+  }
+}
+
+TEST_F(Failure, LowestOfTheRanksThatThrewFirstSpeaks) {
+  const Outcome outcome = run({"all-later", "0"});
+  EXPECT_EQ(outcome.err, "rank_program: rank 1: the loss is not finite\n");
+  EXPECT_EQ(outcome.status, 1);
+}
+
+TEST_F(Failure, StackIsShownOnRequest) {
+  const Outcome outcome =
+      run_program({RANK_PROGRAM, "--ranks", "4", "all-stack"}, {"TEST_VERBOSE=1"});
+  EXPECT_EQ(outcome.err.find("rank_program: rank 0: sizes do not match\n"), 0U) << outcome.err;
+  EXPECT_NE(outcome.err.find("frame #1: second"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("frame #1: second"), outcome.err.rfind("frame #1: second"));
+}
+
+TEST_F(Failure, AnnouncedWorkMayTakeLongerThanTheDeadline) {
+  for (const char* rank : {"0", "3"}) {
+    const Outcome outcome = run({"work", rank, "9"});
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_GT(outcome.seconds.value(), 9);
+  }
+}
+
+TEST_F(Failure, RankThatStopsAtAnnouncedWorkIsNamed) {
+  for (const char* rank : {"0", "2"}) {
+    const Outcome outcome = run({"stop-at-work", rank});
+    ASSERT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
+    EXPECT_NE(outcome.err.find(concat("rank ", rank, " on ")), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(" does not answer"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_TRUE(gone(Seconds(0.1)));
+  }
+}
+
+TEST_F(Failure, RankThatIsKilledAtAnnouncedWorkIsNamed) {
+  const Outcome outcome = run({"kill-at-work", "2"});
+  ASSERT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank 2 on "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("was killed by signal 9 (Killed)"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(gone(Seconds(0.1)));
+}
+
+TEST_F(Failure, StartThatHangsIsExplainedAndEnds) {
+  const Outcome outcome = run_program({RANK_PROGRAM, "--ranks", "4", "absent", "2", mark_},
+                                      {"TEST_DEADLINE=6", "TEST_START_TIME=2"});
+  ASSERT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("the ranks have not found each other after 2.00 s"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("OMPI_MCA_btl_tcp_if_include="), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_GT(outcome.seconds.value(), 6);
   EXPECT_TRUE(gone(Seconds(0.1)));
 }
 

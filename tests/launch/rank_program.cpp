@@ -1,11 +1,18 @@
 // A program for the tests of the launcher and of failures: starts its own ranks with --ranks N, and
 // does on them what its arguments say.
 //   rank_program [--ranks N] ok | throw R | exit R S | kill R | stop R | bad-input | spin R | print
-// R is the rank that misbehaves while all are in a loop of collectives.
-// SPDX-License-Identifier: Apache-2.0
+//                            | work R S | stop-at-work R | kill-at-work R | loop FILE | absent R
+//                            | all-throw | all-stack | all-memory | all-later R
+// R is the rank that misbehaves while all are in a loop of collectives. It works at something that
+// it has announced, for S seconds or, stopped or killed in the middle of it, for ever. In the loop
+// FILE is made once all ranks run. An absent rank never joins. The last ones make every rank throw,
+// or every rank but R, which does so a second later. SPDX-License-Identifier: Apache-2.0
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -28,8 +35,14 @@ void report(const std::string& line) {
   std::fprintf(stderr, "rank_program: %s\n", line.c_str());
 }
 
-void misbehave(const std::vector<std::string>& arguments) {
+void misbehave(comm::World& world, const std::vector<std::string>& arguments) {
   const std::string& what = arguments[0];
+  if (what == "work" || what.ends_with("-at-work")) {
+    const comm::Phase phase = world.phase("working");
+    if (what == "work") sleep(static_cast<unsigned>(std::stoi(arguments[2])));
+    if (what == "stop-at-work") raise(SIGSTOP);
+    if (what == "kill-at-work") raise(SIGKILL);
+  }
   if (what == "throw") throw Error("the sky is falling");
   if (what == "exit") _exit(std::stoi(arguments[2]));
   if (what == "kill") raise(SIGKILL);
@@ -37,6 +50,24 @@ void misbehave(const std::vector<std::string>& arguments) {
   if (what == "spin") {
     for (volatile bool forever = true; forever;) {
     }
+  }
+}
+
+/// In the middle of an operation, as errors mostly come.
+void throw_on_all(comm::World& world, const comm::Communicator& comm, std::vector<float>& data,
+                  const std::vector<std::string>& arguments) {
+  const std::string& what = arguments[0];
+  const auto under_way = comm.all_reduce(comm::view(data));
+  if (what == "all-throw") throw Error("the loss is not finite");
+  if (what == "all-stack") {
+    throw std::runtime_error(
+        "sizes do not match\nException raised from somewhere (most recent call first):\nframe #0: "
+        "first\nframe #1: second\n");
+  }
+  if (what == "all-memory") static_cast<void>(::operator new (std::size_t{1} << 60));
+  if (what == "all-later") {
+    if (world.rank() == std::stoi(arguments[1])) sleep(1);
+    throw Error("the loss is not finite");
   }
 }
 
@@ -55,9 +86,14 @@ void work(comm::World& world, const std::vector<std::string>& arguments) {
   const auto x = world.communicator(grid.group(grid::Axis::kX, world.rank()));
   const auto y = world.communicator(grid.group(grid::Axis::kY, world.rank()));
   std::vector<float> data(100000, 1.F);
-  const int bad_rank = arguments.size() > 1 ? std::stoi(arguments[1]) : -1;
-  for (int round = 0; round < kRounds; ++round) {
-    if (round == kRounds / 2 && world.rank() == bad_rank) misbehave(arguments);
+  const bool loop = what == "loop";
+  const int bad_rank = arguments.size() > 1 && !loop ? std::atoi(arguments[1].c_str()) : -1;
+  for (int round = 0; loop || round < kRounds; ++round) {
+    if (round == kRounds / 2) {
+      if (loop && world.rank() == 0) std::ofstream(arguments[1]) << "all ranks run\n";
+      if (what.starts_with("all-")) throw_on_all(world, x, data, arguments);
+      if (world.rank() == bad_rank) misbehave(world, arguments);
+    }
     auto first = x.all_reduce(comm::view(data));
     usleep(500);
     first.wait();
@@ -82,7 +118,13 @@ int main(int argc, char** argv) {
     report(error.what());
     return error.exit_status();
   }
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (arguments.size() > 1 && arguments[0] == "absent" && arguments[1] == rank) sleep(1000);
   comm::Options options;
+  options.verbose = std::getenv("TEST_VERBOSE") != nullptr;
+  if (const char* time = std::getenv("TEST_START_TIME")) {
+    options.start_time = Seconds(parse_number(time).value());
+  }
   if (const char* deadline = std::getenv("TEST_DEADLINE")) {
     options.deadline = Seconds(parse_number(deadline).value());
     options.answer_time = Seconds(1);

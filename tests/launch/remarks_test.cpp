@@ -52,6 +52,15 @@ TEST(RemarkFilter, ReadsAnExitStatus) {
   EXPECT_EQ(to_string(*filter.death()), "rank 13 ended with status 3");
 }
 
+TEST(RemarkFilter, TakesLinesAboutRemarksOut) {
+  RemarkFilter filter;
+  EXPECT_EQ(
+      filter.feed("[n0:12] 3 more processes have sent help message help-mpi-api.txt / mpi-abort\n"
+                  "[n0:12] Set MCA parameter \"orte_base_help_aggregate\" to 0 to see all help / "
+                  "error messages\n[n0:12] of our own\n"),
+      "[n0:12] of our own\n");
+}
+
 TEST(RemarkFilter, KeepsATableOfTheProgramsOwn) {
   RemarkFilter filter;
   const std::string table = kRule + "loss 3.1\n" + kRule;

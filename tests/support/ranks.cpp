@@ -17,6 +17,9 @@ namespace fourfold::test {
 
 void on_threads(int ranks, const Body& body, const comm::Options& options) {
   const HangWatchdog watchdog(Seconds(240));
+  comm::Options own = options;
+  // Many ranks share a busy machine; still the engine is to explain a hang before the watchdog.
+  if (!own.deadline) own.deadline = Seconds(120);
   try {
     comm::thread::run(
         ranks,
@@ -24,7 +27,7 @@ void on_threads(int ranks, const Body& body, const comm::Options& options) {
           const WatchedThread watched;
           body(world);
         },
-        options);
+        own);
   } catch (const std::exception& error) {
     FAIL() << describe(error);
   }

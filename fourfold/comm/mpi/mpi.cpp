@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -10,8 +11,10 @@
 #include <limits>
 #include <list>
 #include <sched.h>
+#include <thread>
 #include <time.h>
 #include <unistd.h>
+#include <utility>
 
 #include <mpi.h>
 
@@ -39,6 +42,19 @@ void check_mpi(int code, const char* call) {
 void sleep_for(long nanoseconds) {
   const timespec time{0, nanoseconds};
   nanosleep(&time, nullptr);
+}
+
+/// What MPI and mpirun have to end this process. A job whose network is cut has no other way.
+constexpr std::chrono::seconds kTimeToEnd{3};
+/// What a rank that is told of the end leaves to those.
+constexpr std::chrono::seconds kTimeToBeEnded{5};
+
+/// Ends the process after that time, if it still is there.
+void exit_after(std::chrono::seconds time, int status) {
+  std::thread([time, status] {
+    std::this_thread::sleep_for(time);
+    _exit(status);
+  }).detach();
 }
 
 /// A duplicate of the world's communicator that returns error codes.
@@ -155,7 +171,14 @@ class MpiTransport final : public Transport {
     // MPI writes to our buffers inside MPI calls only, and the engine makes none after a failure.
   }
 
-  void abort(const std::string&, int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
+  void abort(const std::string&, int status) override {
+    exit_after(kTimeToEnd, status);
+    MPI_Abort(MPI_COMM_WORLD, status);
+  }
+
+  void expect_end(int status) override {
+    if (!std::exchange(ends_, true)) exit_after(kTimeToBeEnded, status);
+  }
 
   void close() override {
     MPI_Cancel(&control_request_);
@@ -290,6 +313,7 @@ class MpiTransport final : public Transport {
   std::list<ControlSend> control_sends_;
   Seconds looked_;
   int looks_ = 0;  // at one or two messages
+  bool ends_ = false;
 };
 
 }  // namespace

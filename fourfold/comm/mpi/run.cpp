@@ -6,18 +6,24 @@
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/comm/mpi/mpi.hpp"
+#include "fourfold/comm/mpi/start_watch.hpp"
 
 namespace fourfold::comm::mpi {
 
 namespace {
-/// All ranks read the same input, so all find the same fault in it; the first one's word ends the
-/// others before they repeat it.
-constexpr std::chrono::seconds kTimeForFirstRank{3};
+
+/// Another rank says why the job ends, and then ends this one.
+constexpr std::chrono::seconds kTimeForOther{5};
+
+World open_in_time(const Report& report, const Options& options) {
+  const StartWatch watch(report, options);
+  return open(options);
+}
+
 }  // namespace
 
-int run(const std::function<void(World&)>& body,
-        const std::function<void(const std::string&)>& report, const Options& options) {
-  World world = open(options);
+int run(const std::function<void(World&)>& body, const Report& report, const Options& options) {
+  World world = open_in_time(report, options);
   try {
     body(world);
     world.leave();
@@ -25,10 +31,13 @@ int run(const std::function<void(World&)>& body,
   } catch (const std::exception& error) {
     const auto* ours = dynamic_cast<const Error*>(&error);
     const int status = ours != nullptr ? ours->exit_status() : 1;
-    const bool bad_input = dynamic_cast<const ConfigError*>(&error) != nullptr;
-    if (bad_input && world.rank() != 0) std::this_thread::sleep_for(kTimeForFirstRank);
-    report(bad_input ? error.what() : describe(error));
-    world.abort(error.what(), status);
+    if (world.fail(error.what(), status)) {
+      report(describe(error));
+      if (options.verbose && !details(error).empty()) report(details(error));
+    } else {
+      std::this_thread::sleep_for(kTimeForOther);
+    }
+    if (world.size() > 1) world.abort(error.what(), status);
     return status;
   }
 }

@@ -11,10 +11,13 @@
 
 namespace fourfold::comm::mpi {
 
+/// Receives one line for the user.
+using Report = std::function<void(const std::string&)>;
+
 /// Joins the world, runs `body` and leaves with all others; returns 0. When `body` or the
 /// communication throws, `report` receives one line and the job ends on all ranks with the error's
-/// exit status: 2 for a ConfigError, else 1. An error that every rank finds is reported once.
-int run(const std::function<void(World&)>& body,
-        const std::function<void(const std::string&)>& report, const Options& options = {});
+/// exit status: 2 for a ConfigError, else 1. However many ranks throw, one of them reports: of
+/// those that threw first, the lowest.
+int run(const std::function<void(World&)>& body, const Report& report, const Options& options = {});
 
 }  // namespace fourfold::comm::mpi

@@ -13,6 +13,9 @@ namespace fourfold::comm::thread {
 
 namespace {
 
+/// Threads of one process are never far: what takes longer is a mistake, mostly a mismatch.
+constexpr Seconds kThreadDeadline{30};
+
 class ThreadTransport final : public Transport {
  public:
   ThreadTransport(std::shared_ptr<Hub> hub, int rank, int per_host)
@@ -64,6 +67,7 @@ class ThreadTransport final : public Transport {
   std::uint64_t activity() const override { return hub_->activity(rank_); }
   void idle(std::uint64_t seen, std::int64_t) override { hub_->await_activity(rank_, seen); }
 
+  bool tells_failures() const override { return true; }
   void withdraw(const std::string& reason) override { hub_->fail(rank_, reason); }
   void abort(const std::string& reason, int) override { hub_->fail(rank_, reason); }
 
@@ -94,7 +98,9 @@ class ThreadTransport final : public Transport {
 void run_rank(const std::shared_ptr<Hub>& hub, int rank, const std::function<void(World&)>& body,
               const Options& options) {
   set_this_rank(rank);
-  World world(std::make_unique<ThreadTransport>(hub, rank, options.threads_per_host), options);
+  Options own = options;
+  if (!own.deadline) own.deadline = kThreadDeadline;
+  World world(std::make_unique<ThreadTransport>(hub, rank, options.threads_per_host), own);
   try {
     body(world);
     world.leave();

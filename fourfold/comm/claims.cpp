@@ -1,0 +1,131 @@
+// The part of the engine that settles which of many ranks acts for all of them, and answers their
+// messages about it.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/comm/engine.hpp"
+
+namespace fourfold::comm {
+
+namespace {
+
+using Kind = ControlMessage::Kind;
+
+static_assert(sizeof(ControlMessage) < 512, "docs/communication.md says so");
+
+/// How long the rank that ends the job keeps moving the messages that tell the others.
+constexpr Seconds kSpreading{0.05};
+
+std::size_t index_of(Right right) {
+  return static_cast<std::size_t>(right);
+}
+
+}  // namespace
+
+void Engine::send_control(const ControlMessage& message, int peer) {
+  ++control_messages_;
+  transport_->send_control(message, peer);
+}
+
+void Engine::answer_control() {
+  while (const auto message = transport_->receive_control()) answer(*message);
+  rule_claims();
+}
+
+void Engine::answer(const ControlMessage& message) {
+  switch (message.kind) {
+    case Kind::kQuery:
+      send_control({.kind = Kind::kAnswer,
+                    .from = transport_->rank(),
+                    .lane = message.lane,
+                    .query = message.query,
+                    .position = position_in(message.lane)},
+                   message.from);
+      break;
+    case Kind::kAnswer:
+      if (message.query == query_) {
+        answers_[static_cast<std::size_t>(message.from)] = message.position;
+      }
+      break;
+    case Kind::kClaim:
+      courts_[index_of(message.right)].hear(message.from, message.order, now());
+      break;
+    case Kind::kVerdict:
+      verdicts_[index_of(message.right)] = message.holder;
+      break;
+    case Kind::kEnd:
+      transport_->expect_end(message.status);
+      break;
+  }
+}
+
+void Engine::rule_claims() {
+  for (const Right right : {Right::kAsk, Right::kEnd}) {
+    const auto ruling = courts_[index_of(right)].rule(now());
+    if (!ruling) continue;
+    const ControlMessage verdict{.kind = Kind::kVerdict,
+                                 .from = transport_->rank(),
+                                 .right = right,
+                                 .holder = ruling->holder};
+    for (const int claimant : ruling->claimants) {
+      if (claimant == transport_->rank()) {
+        answer(verdict);
+      } else {
+        send_control(verdict, claimant);
+      }
+    }
+  }
+}
+
+/// The rank that has the right; -1 when no arbiter answers, or `until` is done before. The lock, if
+/// given, is open to others now and then.
+int Engine::claim(Right right, int order, std::unique_lock<std::mutex>* lock, const Issued* until) {
+  const int self = transport_->rank();
+  int& verdict = verdicts_[index_of(right)];
+  verdict = -1;
+  for (const int arbiter : arbiters(transport_->size())) {
+    const ControlMessage claim{.kind = Kind::kClaim, .from = self, .right = right, .order = order};
+    if (arbiter == self) {
+      answer(claim);
+    } else {
+      send_control(claim, arbiter);
+    }
+    for (const Seconds asked = now(); now() - asked < options_.answer_time;) {
+      const std::uint64_t seen = transport_->activity();
+      if (until != nullptr) {
+        poll(true);
+      } else {
+        answer_control();
+      }
+      if (verdict >= 0 || (until != nullptr && until->done)) return verdict;
+      if (lock != nullptr) lock->unlock();
+      transport_->idle(seen, 1000);
+      if (lock != nullptr) lock->lock();
+    }
+  }
+  return -1;
+}
+
+/// The rank that is to say why the job ends. An error of a rank's own comes before what others see
+/// of it.
+int Engine::settle_who_ends(Cause cause, int status) {
+  const int self = transport_->rank();
+  const int size = transport_->size();
+  if (size == 1 || transport_->tells_failures()) return self;
+  try {
+    const int ender =
+        claim(Right::kEnd, cause == Cause::kOwn ? self : size + self, nullptr, nullptr);
+    if (ender >= 0 && ender != self) return ender;
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != self) send_control({.kind = Kind::kEnd, .from = self, .status = status}, peer);
+    }
+    for (const Seconds sent = now(); now() - sent < kSpreading;) {
+      const std::uint64_t seen = transport_->activity();
+      answer_control();
+      transport_->idle(seen, 1000);
+    }
+  } catch (const std::exception&) {
+    // The network has failed too, so nobody else is known to speak.
+  }
+  return self;
+}
+
+}  // namespace fourfold::comm
