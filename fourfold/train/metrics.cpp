@@ -54,6 +54,29 @@ Json json_of(const comm::CounterKey& key, const comm::Count& count) {
           {"exposed_seconds", count.exposed_seconds.value()}};
 }
 
+Json json_of(const RunFacts& facts) {
+  Json json = {{"started", facts.started},
+               {"total_seconds", facts.total.value()},
+               {"command", facts.command},
+               {"strategy", facts.strategy},
+               {"precision", facts.precision},
+               {"parameters", facts.parameters},
+               {"steps", facts.steps},
+               {"tokens_per_step", facts.tokens_per_step},
+               {"data", facts.data},
+               {"train_tokens", facts.train_tokens},
+               {"validation_tokens", facts.validation_tokens},
+               {"epochs", facts.epochs},
+               {"init_from", facts.init_from.empty() ? Json(nullptr) : Json(facts.init_from)}};
+  json["versions"] = Json::object();
+  for (const auto& [name, version] : facts.versions) json["versions"][name] = version;
+  json["hosts"] = Json::array();
+  for (const auto& [host, ranks] : facts.hosts) {
+    json["hosts"].push_back({{"host", host}, {"ranks", ranks}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string short_time(Seconds time) {
@@ -73,7 +96,7 @@ std::string describe(const StepMetrics& s, std::int64_t steps, Seconds left) {
 }
 
 std::string to_json(const RunMetrics& run) {
-  Json json = {{"ranks", run.ranks}, {"grid", run.grid}};
+  Json json = {{"ranks", run.ranks}, {"grid", run.grid}, {"run", json_of(run.facts)}};
   json["steps"] = Json::array();
   for (const StepMetrics& step : run.steps) json["steps"].push_back(json_of(step));
   json["communication"] = Json::array();

@@ -13,6 +13,7 @@
 #include "fourfold/formats/json_lines.hpp"
 #include "fourfold/formats/tensorboard.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/train/run_facts.hpp"
 
 namespace fourfold::train {
 
@@ -39,6 +40,7 @@ struct StepMetrics {
 
 /// A whole run. Memory and bytes are those of rank 0, or of the rank that has most, as said.
 struct RunMetrics {
+  RunFacts facts;
   int ranks = 1;
   std::string grid;
   std::vector<StepMetrics> steps;

@@ -41,19 +41,22 @@ class Run {
  public:
   Run(comm::World& world, RunSpec spec, const Console& console)
       : world_(&world), spec_(std::move(spec)), console_(&console), first_(world.rank() == 0) {
-    data_ = open_shared_dataset(world, spec_.config, spec_.init_from, console.show);
+    for (const std::string& remark : spec_.remarks) say(remark);
+    data_ = open_shared_dataset(world, spec_.config, console.show);
     say(data_.about);
     const std::string chosen = settle_grid(spec_.config, world.size());
     if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
-    if (!spec_.init_from.empty()) {
-      checkpoint::check_same_model(recipe_.model, spec_.init_from);
-      say("weights from " + spec_.init_from);
+    const std::string& init_from = spec_.config.train.init_from;
+    if (!init_from.empty()) {
+      checkpoint::check_same_model(recipe_.model, init_from);
+      say("weights from " + init_from);
     }
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
                   recipe_.overlap);
     trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
-      if (!spec_.init_from.empty()) checkpoint::load_weights(*mesh_, gpt, spec_.init_from);
+      const std::string& weights = spec_.config.train.init_from;
+      if (!weights.empty()) checkpoint::load_weights(*mesh_, gpt, weights);
     });
     if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
     metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model.precision.compute);
@@ -100,12 +103,13 @@ class Run {
   void make_folder() {
     if (!first_) return;
     folder_ = make_run_folder(spec_.out, spec_.name);
-    const std::string start =
-        spec_.init_from.empty() ? "" : concat("# train --init-from ", spec_.init_from, "\n");
-    write_text(folder_ + "/config.toml", start + config::to_toml(spec_.config));
+    write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
     files_.emplace(folder_);
     for (const std::string& line : said_) files_->log(line);
-    say(concat(mesh_->grid()));
+    metrics_.facts = facts_of(*world_, spec_.config, data_);
+    metrics_.facts.command = spec_.command;
+    metrics_.facts.versions = spec_.versions;
+    say(describe(metrics_.facts));
     const nn::Batch batch{.samples = recipe_.micro_batch, .context = recipe_.model.context};
     say(describe(recipe_.overlap, trainer_->stages()[0].parts_of(batch)));
     say(concat("run folder ", folder_));
@@ -211,6 +215,7 @@ class Run {
   void summarise() {
     metrics_.ranks = world_->size();
     metrics_.grid = grid::to_string(mesh_->grid());
+    metrics_.facts.total = now() - begin_;
     const Seconds median = median_step(metrics_.steps);
     const std::int64_t tokens = recipe_.batch * recipe_.model.context;
     metrics_.tokens_per_second = static_cast<double>(tokens) / median.value();
@@ -219,9 +224,11 @@ class Run {
     say(concat("median step ", median, ", ", static_cast<std::int64_t>(metrics_.tokens_per_second),
                " tokens/s, ", metrics_.model_flops, " of ", metrics_.gemm_flops,
                " that products reach here: mfu ", std::round(1000 * metrics_.mfu) / 1000));
+    say(concat("the whole run took ", short_time(metrics_.facts.total)));
     say(concat("the model is in ", folder_));
   }
 
+  Seconds begin_ = now();
   comm::World* world_;
   RunSpec spec_;
   const Console* console_;

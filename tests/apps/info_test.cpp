@@ -34,7 +34,6 @@ TEST(Info, ShowsEveryRankAndWritesTheSameAsJson) {
 
 TEST(CommandLine, BadInputIsOneLineWithStatusTwo) {
   const std::vector<std::vector<std::string>> wrong = {
-      {},
       {"fly"},
       {"info", "--rank", "2"},
       {"info", "--ranks", "two"},
