@@ -22,6 +22,7 @@
 #include "apps/fourfold/console.hpp"
 #include "apps/fourfold/options.hpp"
 #include "apps/fourfold/ranks.hpp"
+#include "apps/fourfold/start.hpp"
 
 namespace fourfold::app {
 
@@ -30,9 +31,11 @@ namespace {
 struct Options {
   RankOptions ranks;
   config::Source source;
+  std::string grid;  ///< to refuse it
   std::string strategies = "all";
   std::int64_t steps = 5;
   std::optional<int> threads;
+  std::string remark;  ///< about the machine
   std::string json;
 };
 
@@ -65,7 +68,8 @@ void show(const train::BenchRow& row) {
 /// One rank's part.
 void bench(comm::World& world, const Options& options, config::Config config) {
   const train::Console console = make_console();
-  const train::Dataset data = train::open_shared_dataset(world, config, "", console.show);
+  if (world.rank() == 0 && !options.remark.empty()) console.say(options.remark);
+  const train::Dataset data = train::open_shared_dataset(world, config, console.show);
   const train::Bench result = train::compare(
       world, config, data, parse_strategies(options.strategies), options.steps, show);
   if (world.rank() != 0) return;
@@ -95,20 +99,25 @@ void check_threads(const Options& options) {
 }
 
 int run(Options& options, char** argv) {
-  const config::Config config = config::read(options.source);
-  static_cast<void>(parse_strategies(options.strategies));
-  if (!options.source.grid.empty()) {
-    throw ConfigError("--grid does not go with bench: every strategy has sizes of its own");
+  if (!options.grid.empty()) {
+    throw ConfigError(
+        "--grid does not go with bench: every strategy has sizes of its own; see fourfold bench "
+        "--help");
   }
+  config::Config config = config::read(options.source);
+  config.train.init_from.clear();  // every strategy begins with the same weights by chance
+  static_cast<void>(parse_strategies(options.strategies));
   if (options.steps < 1) throw ConfigError("--steps must be at least 1");
   if (!options.json.empty()) check_writable("--json", options.json);
   check_threads(options);
   // Prepared once, so that no rank has to wait for it.
   if (options.ranks.ranks || options.threads) {
     config::Config copy = config;
-    static_cast<void>(train::open_dataset(copy, "", make_console().show));
+    static_cast<void>(train::open_dataset(copy, make_console().show));
     announce_terminal();
+    announce_command(argv);
   }
+  options.remark = crowding();
   tensor::keep_freed_memory();
   if (!options.threads) {
     return run_on_ranks(options.ranks, argv,
@@ -129,6 +138,7 @@ void add_bench(CLI::App& app, Command& command) {
   CLI::App* bench = app.add_subcommand(
       "bench", "trains some steps with each strategy and puts them side by side");
   add_config_options(*bench, options->source);
+  bench->add_option("--grid", options->grid)->group("");  // not in the help
   add_rank_options(*bench, options->ranks);
   bench->add_option("--strategies", options->strategies, "all, or some with commas between them")
       ->capture_default_str();

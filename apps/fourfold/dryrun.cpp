@@ -196,6 +196,7 @@ void add_dryrun(CLI::App& app, Command& command) {
   CLI::App* dryrun = app.add_subcommand(
       "dryrun", "schedule, bytes, flops and memory of one rank of any grid, on one core");
   add_config_options(*dryrun, options->source);
+  add_grid_option(*dryrun, options->source);
   dryrun->add_option("--ranks", options->ranks, "without --grid: choose a grid of so many ranks");
   dryrun->add_option("--rank", options->rank, "the rank to look at")->capture_default_str();
   dryrun->add_option("--ranks-per-host", options->ranks_per_host,

@@ -9,6 +9,7 @@
 #include "fourfold/base/processor.hpp"
 #include "fourfold/launch/environment.hpp"
 
+#include "apps/fourfold/arguments.hpp"
 #include "apps/fourfold/commands.hpp"
 #include "apps/fourfold/ranks.hpp"
 
@@ -22,19 +23,27 @@ int run(int argc, char** argv) {
       "how long it will take.");
   app.name("fourfold");
   app.set_version_flag("--version", FOURFOLD_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  app.footer("The options of a command: fourfold train --help, and so on.");
   fourfold::app::Command command;
   fourfold::app::add_train(app, command);
   fourfold::app::add_sample(app, command);
   fourfold::app::add_bench(app, command);
   fourfold::app::add_dryrun(app, command);
   fourfold::app::add_info(app, command);
+  fourfold::app::add_keys(app, command);
+  fourfold::app::check_words(app, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    throw fourfold::ConfigError(std::string(error.what()) + "; see fourfold --help");
+    throw fourfold::ConfigError(std::string(error.what()) + "; " +
+                                fourfold::app::where_help_is(app, argv));
+  }
+  if (!command) {  // nothing was asked for
+    std::fputs(app.help().c_str(), stderr);
+    return 2;
   }
   return command(argv);
 }

@@ -13,6 +13,14 @@ void add_config_options(CLI::App& app, config::Source& source) {
       ->option_text("section.key=value")
       ->take_all()
       ->allow_extra_args(false);
+  app.footer(
+      "The keys of CONFIG.toml, their defaults and meanings: fourfold keys\n"
+      "Relative paths start at the folder of CONFIG.toml, those of the command line at the "
+      "working\n"
+      "directory.");
+}
+
+void add_grid_option(CLI::App& app, config::Source& source) {
   app.add_option("--grid", source.grid, "how the ranks are arranged, as in x=2,y=2,z=1,data=1");
 }
 

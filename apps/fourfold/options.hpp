@@ -12,7 +12,9 @@ class App;
 
 namespace fourfold::app {
 
-/// Adds CONFIG, --set and --grid.
+/// Adds CONFIG and --set, and says where the keys are listed.
 void add_config_options(CLI::App& app, config::Source& source);
+/// Adds --grid.
+void add_grid_option(CLI::App& app, config::Source& source);
 
 }  // namespace fourfold::app

@@ -13,6 +13,7 @@
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/data/tokenizer.hpp"
 #include "fourfold/model/generate.hpp"
+#include "fourfold/train/run_folder.hpp"
 
 #include "apps/fourfold/commands.hpp"
 #include "apps/fourfold/ranks.hpp"
@@ -147,6 +148,8 @@ void add_sample(CLI::App& app, Command& command) {
     command = [options](char** argv) {
       check(*options);
       // What would go wrong on every rank, before any is started.
+      const std::string unfinished = train::why_no_model(options->folder);
+      if (!unfinished.empty()) throw ConfigError(unfinished);
       static_cast<void>(data::load_tokenizer(options->folder));
       static_cast<void>(sampling_grid(spec_of(options->folder), options->ranks.ranks.value_or(1)));
       return run_on_ranks(options->ranks, argv, [&](comm::World& world) { run(world, *options); });

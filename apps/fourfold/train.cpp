@@ -14,6 +14,7 @@
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/run.hpp"
+#include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
 
@@ -21,6 +22,7 @@
 #include "apps/fourfold/console.hpp"
 #include "apps/fourfold/options.hpp"
 #include "apps/fourfold/ranks.hpp"
+#include "apps/fourfold/start.hpp"
 
 namespace fourfold::app {
 
@@ -53,9 +55,20 @@ void check_outputs(const train::RunSpec& run) {
 void check(const Options& options, int ranks) {
   config::Config config = options.run.config;
   const train::Console console = make_console();
-  static_cast<void>(train::open_dataset(config, options.run.init_from, console.show));
+  static_cast<void>(train::open_dataset(config, console.show));
   train::settle_grid(config, ranks, train::memory_for_training(config, ranks));
   train::check_fit(config);
+}
+
+/// Throws ConfigError unless the folder to start from has a model that is like the configuration's.
+void check_weights(const config::Config& config) {
+  const std::string unfinished = train::why_no_model(config.train.init_from);
+  if (!unfinished.empty()) throw ConfigError("train.init_from: " + unfinished);
+  model::GptSpec spec;
+  spec.heads = config.model.heads;
+  spec.layers = config.model.layers;
+  spec.tied = config.model.tied;
+  checkpoint::check_same_model(spec, config.train.init_from);
 }
 
 int run(Options& options, char** argv) {
@@ -69,13 +82,8 @@ int run(Options& options, char** argv) {
     throw ConfigError("--trace-steps needs --trace or --report");
   }
   train::check_run_folder(options.run.out);
-  if (!options.run.init_from.empty()) {
-    model::GptSpec spec;
-    spec.heads = options.run.config.model.heads;
-    spec.layers = options.run.config.model.layers;
-    spec.tied = options.run.config.model.tied;
-    checkpoint::check_same_model(spec, options.run.init_from);
-  }
+  train::check_inputs(options.run.config);
+  if (!options.run.config.train.init_from.empty()) check_weights(options.run.config);
   const config::ParallelConfig& parallel = options.run.config.parallel;
   if (!options.ranks.ranks && !launch::is_rank() && parallel.given) {
     const int needed = grid::Grid(parallel.sizes).ranks();
@@ -84,7 +92,11 @@ int run(Options& options, char** argv) {
   if (options.ranks.ranks) {
     check(options, *options.ranks.ranks);
     announce_terminal();
+    announce_command(argv);
   }
+  options.run.command = command_line(argv);
+  options.run.versions = versions();
+  if (const std::string remark = crowding(); !remark.empty()) options.run.remarks = {remark};
   tensor::keep_freed_memory();
   return run_on_ranks(options.ranks, argv,
                       [&](comm::World& world) { train::run(world, options.run, make_console()); });
@@ -96,10 +108,13 @@ void add_train(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* train = app.add_subcommand("train", "trains a model");
   add_config_options(*train, options->source);
+  add_grid_option(*train, options->source);
   add_rank_options(*train, options->ranks);
   train->add_option("--out", options->run.out, "the run's folder; without it a new one in runs/");
-  train->add_option("--init-from", options->run.init_from,
-                    "start from the weights in this folder: a run's, or GPT-2's own");
+  train->add_option(
+      "--init-from", options->source.init_from,
+      "start from the weights in this folder: a run's, or GPT-2's own; the same as the "
+      "key train.init_from");
   train->add_option("--json", options->run.json, "write the results to this file");
   train->add_option("--report", options->run.report,
                     "write a page about the run to this file, for a browser");

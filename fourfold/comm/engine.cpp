@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/layer_scope.hpp"
 
 namespace fourfold::comm {
 
@@ -44,6 +45,7 @@ int tag_of(const Lane& lane, const schedule::Collective& c) {
 /// Of the operation, or of a wait for it.
 Span span_of(const Issued& issued, Seconds begin, Seconds end) {
   return {.name = std::string(schedule::to_string(issued.collective.op)),
+          .layer = issued.layer,
           .axes = to_string(issued.lane->group.axes),
           .lane = issued.lane->id,
           .bytes = issued.collective.payload(),
@@ -110,7 +112,10 @@ IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective, Buf
   {
     const std::lock_guard lock(mutex_);
     throw_if_failed();
-    if (timeline_ != nullptr) issued->submitted = now();
+    if (timeline_ != nullptr) {
+      issued->submitted = now();
+      issued->layer = LayerScope::current();
+    }
     issued->operation = make_operation(collective, issued->buffers,
                                        Port(*transport_, lane.group, lane.reach,
                                             tag_of(lane, collective), issued->sent, issued->held),

@@ -54,7 +54,8 @@ struct Issued {
   Buffers buffers;  ///< held for the memory that they own
   schedule::Traffic sent;
   bool held = false;  ///< while compute stands still for another operation of the network
-  Seconds submitted;  ///< while a timeline is kept
+  Seconds submitted;  ///< while a timeline is kept, and
+  std::string layer;  ///< who issued it
   Seconds started;
   Seconds ended;
   std::atomic<bool> done{false};

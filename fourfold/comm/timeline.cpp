@@ -18,19 +18,21 @@ void Timeline::end_step() {
   const std::lock_guard lock(mutex_);
   FOURFOLD_CHECK(in_step(), "no step is under way");
   const Seconds end = now();
-  add_compute(kOther, {}, {}, end);
+  add_compute(kOther, {}, {}, {}, end);
   steps_.back().end = end;
 }
 
-void Timeline::compute(std::string_view name, Flops flops, Bytes bytes) {
+void Timeline::compute(std::string_view name, Flops flops, Bytes bytes, std::string_view layer) {
   const std::lock_guard lock(mutex_);
-  if (in_step()) add_compute(name, flops, bytes, now());
+  if (in_step()) add_compute(name, layer, flops, bytes, now());
 }
 
-void Timeline::add_compute(std::string_view name, Flops flops, Bytes bytes, Seconds end) {
+void Timeline::add_compute(std::string_view name, std::string_view layer, Flops flops, Bytes bytes,
+                           Seconds end) {
   if (end <= reached_) return;
   spans_.push_back({.kind = Span::Kind::kCompute,
                     .name = std::string(name),
+                    .layer = std::string(layer),
                     .flops = flops,
                     .bytes = bytes,
                     .step = steps_.back().number,
@@ -42,7 +44,7 @@ void Timeline::add_compute(std::string_view name, Flops flops, Bytes bytes, Seco
 void Timeline::wait(Span span) {
   const std::lock_guard lock(mutex_);
   if (!in_step()) return;
-  add_compute(kOther, {}, {}, span.begin);
+  add_compute(kOther, {}, {}, {}, span.begin);
   span.kind = Span::Kind::kWait;
   span.step = steps_.back().number;
   span.begin = reached_;

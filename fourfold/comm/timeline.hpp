@@ -21,9 +21,10 @@ struct Span {
   };
 
   Kind kind = Kind::kCompute;
-  std::string name{};  ///< "linear dW", "all_gather"
-  std::string axes{};  ///< of the operation: "x", "y+z"; empty for compute
-  int lane = -1;       ///< of the operation
+  std::string name{};   ///< its kind: "linear dW", "all_gather"
+  std::string layer{};  ///< that it belongs to: "h.3.mlp.c_fc"; empty: none
+  std::string axes{};   ///< of the operation: "x", "y+z"; empty for compute
+  int lane = -1;        ///< of the operation
   Flops flops{};
   Bytes bytes{};          ///< of the whole tensors, or read and written by compute
   std::int64_t step = 0;  ///< in which it began, or was issued
@@ -55,7 +56,7 @@ class Timeline {
   void end_step();
 
   /// The rank has computed: since the last compute, wait or begin of a step, until now.
-  void compute(std::string_view name, Flops flops, Bytes bytes);
+  void compute(std::string_view name, Flops flops, Bytes bytes, std::string_view layer = {});
   /// The rank has waited from span.begin on, until now.
   void wait(Span span);
   /// An operation has ended.
@@ -66,7 +67,8 @@ class Timeline {
 
  private:
   bool in_step() const { return !steps_.empty() && steps_.back().end == Seconds(); }
-  void add_compute(std::string_view name, Flops flops, Bytes bytes, Seconds end);
+  void add_compute(std::string_view name, std::string_view layer, Flops flops, Bytes bytes,
+                   Seconds end);
 
   mutable std::mutex mutex_;  // everything below
   std::vector<Step> steps_;

@@ -1,4 +1,5 @@
-// The configuration of a run as plain values: one struct a section of the file, with the defaults.
+// The configuration of a run as plain values: one struct a section of the file, with the defaults,
+// some of which give way to other keys (defaults.hpp). Paths are absolute once they are read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -62,13 +63,14 @@ struct DataConfig {
 struct TrainConfig {
   std::int64_t steps = 200;
   std::int64_t batch = 8;        ///< sequences of a step, over the whole grid
-  std::int64_t micro_batch = 0;  ///< of a forward pass; divides batch. read() turns 0 into batch
+  std::int64_t micro_batch = 0;  ///< of a forward pass; divides batch. read() replaces 0
   Precision precision = Precision::kFloat32;
   std::uint64_t seed = 1;               ///< of weights, dropout and the order of the samples
   bool checkpoint_activations = false;  ///< recompute them in the backward pass: less memory
   std::int64_t validate_every = 50;     ///< steps; 0: only at the end
   std::int64_t validate_batches = 8;    ///< micro-batches of a validation
   std::int64_t log_every = 1;           ///< steps
+  std::string init_from{};              ///< a folder with weights to start from; empty: none
 
   bool operator==(const TrainConfig&) const = default;
 };

@@ -14,8 +14,11 @@ namespace fourfold::config {
 struct Key {
   std::string section;
   std::string name;
-  std::string allowed;    ///< "a whole number of at least 1"
-  bool required = false;  ///< has no default
+  std::string meaning;     ///< for people, in a line
+  std::string allowed;     ///< "a whole number of at least 1"
+  bool required = false;   ///< must be given
+  bool is_path = false;    ///< relative to where it is given
+  std::string fallback{};  ///< the default in words, where it depends on other keys
   std::function<Refusal(Config&, const Value&)> assign;
   /// Nothing when there is nothing to write.
   std::function<std::optional<Value>(const Config&)> value;

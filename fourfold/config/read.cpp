@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/config/read.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/config/check.hpp"
+#include "fourfold/config/defaults.hpp"
 #include "fourfold/config/keys.hpp"
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/config/suggest.hpp"
@@ -44,17 +46,43 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-void assign(Draft& draft, const std::string& place, std::string_view section, std::string_view name,
+/// Who gives a value.
+struct Giver {
+  std::string place;             ///< in messages
+  std::filesystem::path folder;  ///< where relative paths start
+};
+
+std::filesystem::path working_directory() {
+  std::error_code error;
+  return std::filesystem::current_path(error);
+}
+
+/// The path as one that leads to the same place from every folder.
+std::string absolute(const std::string& path, const std::filesystem::path& folder) {
+  if (path.empty() || path.front() == '/') return path;
+  const std::filesystem::path whole = folder / path;
+  // ".." may stand behind a symbolic link, and only the system knows where that leads.
+  const bool climbs = std::find(whole.begin(), whole.end(), "..") != whole.end();
+  return (climbs ? whole : whole.lexically_normal()).string();
+}
+
+void assign(Draft& draft, const Giver& giver, std::string_view section, std::string_view name,
             const Value& value) {
   const Key* key = find_key(section, name);
-  if (key == nullptr) refuse(place, unknown_key(section, name));
-  if (const Refusal allowed = key->assign(draft.config, value)) {
-    refuse(place, concat(key->full_name(), " = ", shown(value), " must be ", *allowed));
-  }
-  draft.places[key->full_name()] = place;
+  if (key == nullptr) refuse(giver.place, unknown_key(section, name));
+  const auto take = [&](const Value& given) {
+    if (const Refusal allowed = key->assign(draft.config, given)) {
+      refuse(giver.place, concat(key->full_name(), " = ", shown(given), " must be ", *allowed));
+    }
+  };
+  take(value);
+  if (key->is_path) take(Value{absolute(std::get<std::string>(value.held), giver.folder)});
+  draft.places[key->full_name()] = giver.place;
 }
 
 void read_file(Draft& draft, const std::string& path) {
+  const std::filesystem::path folder =
+      (working_directory() / path).parent_path();  // an absolute path stays what it is
   for (const Section& section : parse_toml(read_text(path), draft.file)) {
     const std::string place = concat(draft.file, ":", section.line);
     if (section.value && is_section(section.name)) {
@@ -64,7 +92,8 @@ void read_file(Draft& draft, const std::string& path) {
     if (section.value) refuse(place, misplaced_key(section.name));
     if (!is_section(section.name)) refuse(place, unknown_section(section.name));
     for (const Item& item : section.items) {
-      assign(draft, concat(draft.file, ":", item.line), section.name, item.name, item.value);
+      const Giver giver{concat(draft.file, ":", item.line), folder};
+      assign(draft, giver, section.name, item.name, item.value);
     }
   }
 }
@@ -86,7 +115,13 @@ void apply_override(Draft& draft, std::string_view text) {
     refuse(place, concat("the value of ", escape(full_name), " must be UTF-8 text of at most ",
                          kLargestToml, " bytes"));
   }
-  assign(draft, place, section, full_name.substr(dot + 1), *value);
+  assign(draft, {place, working_directory()}, section, full_name.substr(dot + 1), *value);
+}
+
+void apply_init_from(Draft& draft, const std::string& path) {
+  const auto value = parse_value(quote(path));
+  if (!value) refuse("--init-from", "the path must be UTF-8 text");
+  assign(draft, {"--init-from", working_directory()}, "train", "init_from", *value);
 }
 
 void apply_grid(Draft& draft, const std::string& text) {
@@ -106,8 +141,8 @@ Config read(const Source& source) {
   read_file(draft, source.path);
   for (const std::string& text : source.overrides) apply_override(draft, text);
   if (!source.grid.empty()) apply_grid(draft, source.grid);
-  TrainConfig& train = draft.config.train;
-  if (train.micro_batch == 0) train.micro_batch = train.batch;
+  if (!source.init_from.empty()) apply_init_from(draft, source.init_from);
+  settle_defaults(draft);
   resolve_strategy(draft);
   check(draft, source.needs_data);
   return draft.config;

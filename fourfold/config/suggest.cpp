@@ -70,15 +70,18 @@ std::string did_you_mean(const Key& key) {
 
 }  // namespace
 
-std::string unknown_section(std::string_view name) {
-  const auto names = sections();
-  const auto nearest =
+std::optional<std::string> nearest(std::string_view name, const std::vector<std::string>& names) {
+  const auto found =
       std::min_element(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
         return edit_distance(name, a) < edit_distance(name, b);
       });
-  const std::string hint = is_slip(name, edit_distance(name, *nearest))
-                               ? concat("did you mean [", *nearest, "]?")
-                               : all_sections();
+  if (found == names.end() || !is_slip(name, edit_distance(name, *found))) return std::nullopt;
+  return *found;
+}
+
+std::string unknown_section(std::string_view name) {
+  const auto meant = nearest(name, sections());
+  const std::string hint = meant ? concat("did you mean [", *meant, "]?") : all_sections();
   return concat("unknown section [", shown_name(name), "]; ", hint);
 }
 

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fourfold::config {
+
+/// The one of `names` that was probably meant by `name`; nothing when none is near.
+std::optional<std::string> nearest(std::string_view name, const std::vector<std::string>& names);
 
 /// "unknown section [modle]; did you mean [model]?", or with all sections when none is near.
 std::string unknown_section(std::string_view name);

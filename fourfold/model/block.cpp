@@ -54,6 +54,8 @@ Block::Block(const Mesh& mesh, const GptSpec& spec, std::int64_t number, Attenti
     : mesh_(&mesh),
       spec_(spec),
       name_(concat("h.", number)),
+      attention_name_(name_ + ".attn"),
+      network_name_(name_ + ".mlp"),
       split_(split),
       norm1_(mesh, name_ + ".ln_1", spec.width, spec.activations, spec.precision, spec.seed),
       qkv_(make(mesh, spec,
@@ -106,18 +108,20 @@ nn::AttentionShape Block::attention_shape(const Batch& batch, bool training) con
   shape.head_size = spec_.width / spec_.heads;
   shape.all_heads = spec_.heads;
   shape.dropout = training ? spec_.dropout : 0;
-  shape.key = tensor::key_of(tensor::key_of(spec_.seed, name_ + ".attn"), batch.step);
+  shape.key = tensor::key_of(tensor::key_of(spec_.seed, attention_name_), batch.step);
+  shape.layer = attention_name_;
   return shape;
 }
 
-Tensor Block::drop(const Tensor& hidden, const Batch& batch, const char* where,
+Tensor Block::drop(const Tensor& hidden, const Batch& batch, const std::string& layer,
                    bool training) const {
   if (!training) return hidden;
   const std::int64_t columns = hidden.size(1);
   const std::int64_t first = mesh_->index(Axis::kX) * columns;
   return nn::dropout(*mesh_, hidden, spec_.dropout,
-                     tensor::key_of(tensor::key_of(spec_.seed, name_ + where), batch.step),
-                     {nn::hidden_rows(*mesh_, batch, spec_.activations), {first, first + columns}});
+                     tensor::key_of(tensor::key_of(spec_.seed, layer + ".drop"), batch.step),
+                     {nn::hidden_rows(*mesh_, batch, spec_.activations), {first, first + columns}},
+                     layer);
 }
 
 nn::Turn Block::between_products() const {
@@ -132,25 +136,25 @@ nn::Flow<Tensor> Block::attend(Tensor hidden, const std::vector<Tensor>& v, cons
   qkv = Tensor();
   co_await between_products();
   const Tensor out = co_await projection_->flow(mixed, v[3]);
-  co_return drop(out, batch, ".attn.drop", training);
+  co_return drop(out, batch, attention_name_, training);
 }
 
 nn::Flow<Tensor> Block::expand(Tensor hidden, const std::vector<Tensor>& v, const Batch& batch,
                                bool training) const {
   const Tensor normal = co_await norm2_.flow(hidden, v[4], v[5]);
   Tensor wide = co_await up_->flow(normal, v[6]);
-  wide = nn::gelu(*mesh_, wide);
+  wide = nn::gelu(*mesh_, wide, network_name_);
   co_await between_products();
   const Tensor out = co_await down_->flow(wide, v[7]);
-  co_return drop(out, batch, ".mlp.drop", training);
+  co_return drop(out, batch, network_name_, training);
 }
 
 nn::Flow<Tensor> Block::flow(Tensor hidden, std::vector<Tensor> vectors, Batch batch,
                              bool training) const {
   const Tensor mixed = co_await attend(hidden, vectors, batch, training);
-  hidden = nn::residual(*mesh_, hidden, mixed);
+  hidden = nn::residual(*mesh_, hidden, mixed, name_);
   const Tensor more = co_await expand(hidden, vectors, batch, training);
-  co_return nn::residual(*mesh_, hidden, more);
+  co_return nn::residual(*mesh_, hidden, more, name_);
 }
 
 std::vector<Tensor> Block::checkpointed(const std::vector<Tensor>& hidden,

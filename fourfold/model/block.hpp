@@ -44,11 +44,14 @@ class Block {
   /// give way there, so that each computes at both communications of the other.
   nn::Turn between_products() const;
   nn::AttentionShape attention_shape(const nn::Batch& batch, bool training) const;
-  Tensor drop(const Tensor& hidden, const nn::Batch& batch, const char* where, bool training) const;
+  Tensor drop(const Tensor& hidden, const nn::Batch& batch, const std::string& layer,
+              bool training) const;
 
   const Mesh* mesh_;
   GptSpec spec_;
-  std::string name_;
+  std::string name_;            // "h.3"
+  std::string attention_name_;  // "h.3.attn"
+  std::string network_name_;    // "h.3.mlp"
   AttentionSplit split_;
   nn::LayerNorm norm1_;
   std::unique_ptr<nn::ProductLayer> qkv_;

@@ -175,7 +175,8 @@ nn::Flow<Tensor> Gpt::embed(Tensor tokens, Batch batch, bool training) const {
     hidden = nn::dropout(
         *mesh_, hidden, spec_.dropout,
         tensor::key_of(tensor::key_of(spec_.seed, "drop"), batch.step),
-        {nn::hidden_rows(*mesh_, batch, spec_.activations), {first, first + hidden.size(1)}});
+        {nn::hidden_rows(*mesh_, batch, spec_.activations), {first, first + hidden.size(1)}},
+        "drop");
   }
   co_return hidden;
 }

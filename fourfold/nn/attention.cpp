@@ -13,6 +13,7 @@ namespace {
 /// Records `products` matrix products over all scores of all heads that are here.
 void record(const Mesh& mesh, const char* name, const AttentionShape& s, int products,
             std::int64_t bytes) {
+  const LayerScope scope(s.layer);
   const double scores = static_cast<double>(computed_scores(s.context));
   const double heads = static_cast<double>(s.heads * s.samples);
   mesh.compute(name, products * 2 * scores * heads * static_cast<double>(s.head_size), bytes);

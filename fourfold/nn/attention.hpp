@@ -20,6 +20,8 @@ struct AttentionShape {
   std::int64_t all_heads = 0;
   double dropout = 0;
   tensor::Key key;
+
+  std::string_view layer{};  ///< its name, which outlives the graph
 };
 
 /// `qkv` has a row for each (sample, position) and columns [head][q|k|v][head_size]; the result has

@@ -9,19 +9,23 @@ namespace fourfold::nn {
 
 namespace {
 
-void record(const Mesh& mesh, const char* name, const Tensor& tensor, double flops, int tensors) {
+void record(const Mesh& mesh, const char* name, std::string_view layer, const Tensor& tensor,
+            double flops, int tensors) {
+  const LayerScope scope(layer);
   mesh.compute(name, flops * static_cast<double>(tensor.numel()),
                tensors * static_cast<std::int64_t>(tensor.nbytes()));
 }
 
 class Gelu : public torch::autograd::Function<Gelu> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& input, const Mesh* mesh) {
+  static Tensor forward(AutogradContext* context, const Tensor& input, const Mesh* mesh,
+                        std::string_view layer) {
     remember(context, *mesh);
+    keep(context, layer);
     context->save_for_backward({input});
     Tensor out = at::empty_like(input);
     tensor::gelu_forward(input, out);
-    record(*mesh, "gelu", input, 10, 2);
+    record(*mesh, "gelu", layer, input, 10, 2);
     return out;
   }
 
@@ -29,8 +33,8 @@ class Gelu : public torch::autograd::Function<Gelu> {
     const Tensor input = context->get_saved_variables()[0];
     Tensor result = at::empty_like(input);
     tensor::gelu_backward(gradients[0].contiguous(), input, result);
-    record(remembered<Mesh>(context), "gelu dI", input, 20, 3);
-    return {result, Tensor()};
+    record(remembered<Mesh>(context), "gelu dI", kept<std::string_view>(context), input, 20, 3);
+    return {result, Tensor(), Tensor()};
   }
 };
 
@@ -39,12 +43,13 @@ struct Mask {
   double p;
   tensor::Key key;
   tensor::Window2 window;
+  std::string_view layer;
 };
 
 Tensor masked(const Mesh& mesh, const char* name, const Tensor& input, const Mask& mask) {
   Tensor result = at::empty_like(input);
   tensor::apply_dropout(input, result, mask.window, mask.key, mask.p);
-  record(mesh, name, input, 1, 2);
+  record(mesh, name, mask.layer, input, 1, 2);
   return result;
 }
 
@@ -66,21 +71,21 @@ class Dropout : public torch::autograd::Function<Dropout> {
 
 }  // namespace
 
-Tensor gelu(const Mesh& mesh, const Tensor& input) {
-  return Gelu::apply(input, &mesh);
+Tensor gelu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
+  return Gelu::apply(input, &mesh, layer);
 }
 
-Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b) {
+Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b, std::string_view layer) {
   Tensor sum = at::add(a, b);
-  record(mesh, "residual", a, 1, 3);
+  record(mesh, "residual", layer, a, 1, 3);
   return sum;
 }
 
 Tensor dropout(const Mesh& mesh, const Tensor& input, double p, tensor::Key key,
-               const tensor::Window2& window) {
+               const tensor::Window2& window, std::string_view layer) {
   FOURFOLD_CHECK(p >= 0 && p < 1, "dropout of ", p);
   if (p == 0) return input;
-  return Dropout::apply(input, &mesh, Mask{p, key, window});
+  return Dropout::apply(input, &mesh, Mask{p, key, window, layer});
 }
 
 }  // namespace fourfold::nn

@@ -68,23 +68,27 @@ bool Linear::gathers_input() const {
 }
 
 Pending Linear::gather_input(const Tensor& input) const {
+  const LayerScope scope(spec_.name);
   if (spec_.input == Spread::kCopies) return Pending(input);
   return tensor::all_gather(mesh_->comm(produce_), input);
 }
 
 Pending Linear::reduce_input_gradient(const Tensor& partial) const {
+  const LayerScope scope(spec_.name);
   const comm::Communicator& comm = mesh_->comm(produce_);
   if (spec_.input == Spread::kCopies) return tensor::all_reduce(comm, partial);
   return tensor::reduce_scatter(comm, partial);
 }
 
 Pending Linear::reduce_output(const Tensor& partial) const {
+  const LayerScope scope(spec_.name);
   const comm::Communicator& comm = mesh_->comm(contract_);
   if (spec_.output == Spread::kCopies) return tensor::all_reduce(comm, partial);
   return tensor::reduce_scatter(comm, partial);
 }
 
 Pending Linear::gather_output_gradient(const Tensor& gradient) const {
+  const LayerScope scope(spec_.name);
   if (spec_.output == Spread::kCopies) return Pending(gradient);
   return tensor::all_gather(mesh_->comm(contract_), gradient);
 }
@@ -103,6 +107,7 @@ Tensor piece(const Tensor& whole, std::int64_t dim, std::int64_t index, std::int
 }  // namespace
 
 Tensor Linear::multiply(const Tensor& input, const Tensor& weight, const Tensor& bias) const {
+  const LayerScope scope(spec_.name);
   const std::int64_t rows = input.size(0) / input_chunks_;
   Tensor out = at::empty({output_chunks_ * rows, weight.size(0) / output_chunks_}, input.options());
   const bool starts_with_bias = bias.defined() && mesh_->size(contract_) == 1;
@@ -120,6 +125,7 @@ Tensor Linear::multiply(const Tensor& input, const Tensor& weight, const Tensor&
 }
 
 Tensor Linear::input_gradient(const Tensor& gradient, const Tensor& weight) const {
+  const LayerScope scope(spec_.name);
   const std::int64_t rows = gradient.size(0) / output_chunks_;
   Tensor out =
       at::empty({input_chunks_ * rows, weight.size(1) / input_chunks_}, gradient.options());
@@ -136,6 +142,7 @@ Tensor Linear::input_gradient(const Tensor& gradient, const Tensor& weight) cons
 
 void Linear::weight_gradient(const Tensor& gradient, const Tensor& input,
                              Parameter::Use& use) const {
+  const LayerScope scope(spec_.name);
   const Parameter::Slot slot = use.slot(input.scalar_type());
   for (std::int64_t j = 0; j < output_chunks_; ++j) {
     const Tensor target_rows = piece(slot.tensor, 0, j, output_chunks_);
@@ -240,6 +247,7 @@ Flow<Tensor> Linear::flow(Tensor input, Tensor bias) const {
           call->start();
         }
         if (!bias_) return {token(options)};
+        const LayerScope scope(spec_.name);
         const Tensor sums = tensor::column_sums(gradient);
         mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
                        static_cast<std::int64_t>(gradient.nbytes()));

@@ -13,6 +13,13 @@ namespace fourfold::nn {
 
 namespace {
 
+/// Over the ranks that have the other columns of the vocabulary.
+tensor::Pending over_vocabulary(const comm::Communicator& comm, const Tensor& rows,
+                                comm::ReduceOp op) {
+  const LayerScope scope("loss");
+  return tensor::all_reduce(comm, rows, op);
+}
+
 /// What the two directions share.
 struct LossCall {
   const Mesh* mesh;
@@ -51,7 +58,7 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
 
   Tensor largest = at::empty({logits.size(0)}, options);
   tensor::row_maxima(call->values, call->here.size(), largest);
-  tensor::Pending maxima = tensor::all_reduce(comm, largest, comm::ReduceOp::kMax);
+  tensor::Pending maxima = over_vocabulary(comm, largest, comm::ReduceOp::kMax);
   co_await Turn{maxima.under_way()};
 
   largest = maxima.wait();
@@ -59,7 +66,7 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
   tensor::exponentials(call->values, call->here.size(), largest, targets, call->here, call->sums);
   mesh.compute("loss", 12.0 * static_cast<double>(logits.numel()),
                3 * static_cast<std::int64_t>(logits.nbytes()));
-  tensor::Pending sums = tensor::all_reduce(comm, call->sums);
+  tensor::Pending sums = over_vocabulary(comm, call->sums, comm::ReduceOp::kSum);
   co_await Turn{sums.under_way()};
 
   call->sums = sums.wait();
@@ -76,6 +83,7 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
 }
 
 Tensor total_loss(const Mesh& mesh, const Tensor& loss, const grid::Axes& axes) {
+  const LayerScope scope("loss");
   const Tensor sum = loss.detach().clone();
   return tensor::all_reduce(mesh.comm(axes), sum).wait();
 }

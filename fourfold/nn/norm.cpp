@@ -42,6 +42,7 @@ class WholeNorm : public torch::autograd::Function<WholeNorm> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& scale,
                         const Tensor& shift, double epsilon, const Mesh* mesh) {
     remember(context, *mesh);
+    keep(context, LayerScope::current());
     const auto type = tensor::statistics_type(input.scalar_type());
     Tensor out = at::empty_like(input);
     Tensor stats = at::empty({2, input.size(0)}, input.options().dtype(type));
@@ -54,6 +55,7 @@ class WholeNorm : public torch::autograd::Function<WholeNorm> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Mesh& mesh = remembered<Mesh>(context);
+    const LayerScope scope(kept<std::string_view>(context));
     const auto saved = context->get_saved_variables();
     const Tensor& input = saved[0];
     const Tensor& scale = saved[2];
@@ -87,6 +89,7 @@ tensor::Pending LayerNorm::own_statistics(const Tensor& input) const {
   const auto type = tensor::statistics_type(input.scalar_type());
   Tensor own = at::empty({2, input.size(0)}, input.options().dtype(type));
   tensor::norm_statistics(input, own);
+  const LayerScope scope(scale_->layer());
   mesh_->compute("norm statistics", 3.0 * static_cast<double>(input.numel()),
                  static_cast<std::int64_t>(input.nbytes()));
   return tensor::all_gather(mesh_->comm(Axis::kX), own);
@@ -109,6 +112,7 @@ Tensor LayerNorm::merged(const Tensor& statistics, const Tensor& input) const {
 variable_list LayerNorm::start_backward(Call& call, const Tensor& gradient) const {
   FOURFOLD_CHECK(call.input.defined(), "a second backward pass through a norm");
   call.gradient = gradient;
+  const LayerScope scope(scale_->layer());
   Tensor dscale = at::zeros_like(call.scale);
   Tensor dshift = at::zeros_like(call.scale);
   Tensor sums = at::empty_like(call.stats);
@@ -121,6 +125,7 @@ variable_list LayerNorm::start_backward(Call& call, const Tensor& gradient) cons
 }
 
 Tensor LayerNorm::end_backward(Call& call) const {
+  const LayerScope scope(scale_->layer());
   const Tensor input = std::exchange(call.input, Tensor());
   const Tensor gradient = std::exchange(call.gradient, Tensor());
   const Tensor stats = std::exchange(call.stats, Tensor());
@@ -136,6 +141,7 @@ Flow<Tensor> LayerNorm::flow(Tensor input, Tensor scale, Tensor shift) const {
   FOURFOLD_CHECK_EQ(input.size(1) * mesh_->size(Axis::kX), width_);
   FOURFOLD_CHECK(input.is_contiguous());
   if (mesh_->size(Axis::kX) == 1) {
+    const LayerScope scope(scale_->layer());
     co_return WholeNorm::apply(input, scale, shift, epsilon_, mesh_);
   }
   const auto call = std::make_shared<Call>();
@@ -153,6 +159,7 @@ Flow<Tensor> LayerNorm::flow(Tensor input, Tensor scale, Tensor shift) const {
   co_return node(
       {passed[0], scale, shift},
       [&](const variable_list& in) -> variable_list {
+        const LayerScope scope(scale_->layer());
         const Tensor& rows = call->input;
         call->stats = merged(call->statistics.wait(), rows);
         Tensor out = at::empty_like(rows);

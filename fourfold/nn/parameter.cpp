@@ -198,6 +198,7 @@ tensor::Gathered Parameter::start_gather() const {
     return gathered;
   }
   const comm::Communicator& comm = weight_comm();
+  const LayerScope issuer(layer());
   const MemoryScope scope(MemoryClass::kCommunication);
   std::vector<std::int64_t> sizes = shard.sizes().vec();
   sizes[0] *= comm.size();
@@ -260,6 +261,7 @@ Parameter::Slot Parameter::sum_slot(at::ScalarType wire) {
 
 void Parameter::reduce_sum() {
   if (!sum_.defined()) return complete(last_);
+  const LayerScope issuer(layer());
   const MemoryScope scope(MemoryClass::kCommunication);
   const Tensor own = own_part(outer_blocks() == 1 ? sum_ : pad(sum_)).to(wire_);
   sum_ = Tensor();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fourfold/comm/layer_scope.hpp"
 #include "fourfold/grid/layout.hpp"
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/mesh.hpp"
@@ -18,6 +19,7 @@
 namespace fourfold::nn {
 
 using at::Tensor;
+using comm::LayerScope;
 using tensor::Mesh;
 
 /// In which type the layers compute, and the parameters and their gradients are kept.
@@ -71,6 +73,10 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
 
   const ParameterSpec& spec() const { return spec_; }
   const std::string& name() const { return spec_.name; }
+  /// Whose it is: "h.3.mlp.c_fc" of "h.3.mlp.c_fc.weight".
+  std::string_view layer() const {
+    return std::string_view(spec_.name).substr(0, spec_.name.rfind('.'));
+  }
   const grid::Layout& layout() const { return layout_; }
   /// Of this rank's shard, with padding.
   const grid::Shape& shard_shape() const { return shard_shape_; }

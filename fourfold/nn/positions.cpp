@@ -55,6 +55,7 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     const Mesh& mesh = *layer->mesh_;
     const Batch& batch = call.batch;
     const Tensor table = layer->parameter_->whole();
+    const LayerScope scope(layer->parameter_->layer());
     Tensor out = hidden.detach();
     for_each_stretch(hidden_rows(mesh, batch, layer->activations_), batch.context,
                      [&](std::int64_t row, std::int64_t position, std::int64_t count) {
@@ -70,6 +71,7 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     const auto& call = kept<Call>(context);
     const Batch& batch = call.batch;
     const Mesh& mesh = *layer.mesh_;
+    const LayerScope scope(layer.parameter_->layer());
     const Tensor gradient = gradients[0].contiguous();
     // Of the whole table: positions that this pass does not have get zero.
     const Parameter::Slot slot = call.use->slot(layer.parameter_->precision().master);

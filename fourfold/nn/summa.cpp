@@ -59,6 +59,7 @@ Panels SummaProduct::weight_panels() const {
 
 /// O(i,j) = sum over t of I(i,t) · W(t)ᵀ, where W(t) is the block of row t in this column.
 Tensor SummaProduct::multiply(Call& call) const {
+  const LayerScope scope(weight_->layer());
   Panels inputs = std::exchange(call.inputs, {});
   Panels weights = std::exchange(call.weights, {});
   Tensor out;
@@ -84,6 +85,7 @@ Tensor SummaProduct::multiply(Call& call) const {
 /// that follows, one of `inputs`, is sent behind the last step.
 void SummaProduct::multiply_for_input(Call& call, const Tensor& gradient, Panels weights,
                                       Panels& inputs) const {
+  const LayerScope scope(weight_->layer());
   call.input_gradient =
       PanelSums(mesh_->comm(Axis::kX), {gradient.size(0), weight_->leaf().size(1)},
                 gradient.options(), comm::Priority::kUrgent, ahead());
@@ -99,6 +101,7 @@ void SummaProduct::multiply_for_input(Call& call, const Tensor& gradient, Panels
 
 /// The gradient of W(t) = sum over i of dO(i,j)ᵀ · I(i,t), which goes to row t.
 void SummaProduct::multiply_for_weight(Call& call, const Tensor& gradient, Panels inputs) const {
+  const LayerScope layer(weight_->layer());
   if (steps_ == 1) {
     const Tensor input = inputs.next();
     Parameter::Slot slot = call.use->slot(input.scalar_type());
@@ -129,6 +132,7 @@ variable_list SummaProduct::backward(Call& call, const Tensor& gradient) const {
   const tensor::Overlap& overlap = mesh_->overlap();
   Panels weights = weight_panels();
   Panels inputs = input_panels(std::exchange(call.input, Tensor()));
+  const LayerScope scope(weight_->layer());
   weights.start();
   variable_list result = {token(gradient.options())};
   if (call.bias.defined()) {
@@ -159,6 +163,7 @@ Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias) const {
       [&](const variable_list& in) -> variable_list {
         call->inputs = input_panels(in[0].detach());
         call->weights = weight_panels();
+        const LayerScope scope(weight_->layer());
         call->inputs.start();
         call->weights.start();
         return {token(options)};

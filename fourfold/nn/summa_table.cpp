@@ -31,6 +31,7 @@ Tensor SummaTable::across(const Tensor& block) const {
   const int x = mesh_->coord()[Axis::kX];
   const int y = mesh_->coord()[Axis::kY];
   if (x == y) return block;
+  const LayerScope scope(spec_.name);
   const comm::Communicator& comm = mesh_->comm({Axis::kX, Axis::kY});
   const int peer = y * mesh_->size(Axis::kY) + x;  // x and y change places
   const Tensor out = at::empty_like(block);
@@ -42,6 +43,7 @@ Tensor SummaTable::across(const Tensor& block) const {
 // split over x, which leaves rank (y, x) with what (x, y) should have.
 Pending SummaTable::start_lookup(const Tensor& tokens) const {
   FOURFOLD_CHECK_EQ(tokens.numel() % mesh_->size(Axis::kX), 0, "rows of tokens");
+  const LayerScope scope(spec_.name);
   const Tensor table = parameter_->value().detach();
   Tensor rows = at::empty({1, tokens.numel(), table.size(1)}, table.options());
   tensor::lookup_rows(table, tokens, here_, rows);
@@ -53,6 +55,7 @@ void SummaTable::add_lookup_gradient(const Tensor& gradient, const Tensor& token
                                      Parameter::Use& use) const {
   // That of the logits, if the table has both uses, always goes first.
   mesh_->backlog().drain();
+  const LayerScope scope(spec_.name);
   Parameter::Slot slot = use.slot(parameter_->precision().master);
   if (slot.into == Into::kNew) slot.tensor.zero_();
   tensor::add_to_rows(gradient.unsqueeze(0), tokens, here_, slot.tensor);
@@ -62,6 +65,7 @@ void SummaTable::add_lookup_gradient(const Tensor& gradient, const Tensor& token
 }
 
 Pending SummaTable::start_lookup_gradient(const Tensor& gradient) const {
+  const LayerScope scope(spec_.name);
   return tensor::all_gather(mesh_->comm(Axis::kX), across(gradient));
 }
 

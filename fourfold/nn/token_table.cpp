@@ -33,6 +33,7 @@ TokenTable::TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision&
 // --- the way between chunks and hidden states
 
 Pending TokenTable::spread(const Tensor& chunks) const {
+  const LayerScope scope(spec_.name);
   if (spec_.activations == Activations::kSharded) {
     return tensor::reduce_scatter(mesh_->comm({Axis::kX, Axis::kY}), chunks);
   }
@@ -41,12 +42,14 @@ Pending TokenTable::spread(const Tensor& chunks) const {
 }
 
 Tensor TokenTable::end_spread(Pending& spreading) const {
+  const LayerScope scope(spec_.name);
   const Tensor columns = spreading.wait();
   if (spec_.activations == Activations::kSharded || chunks_ == 1) return columns;
   return tensor::all_reduce(mesh_->comm(Axis::kY), columns).wait();
 }
 
 Pending TokenTable::collect(const Tensor& hidden) const {
+  const LayerScope scope(spec_.name);
   const bool sharded = spec_.activations == Activations::kSharded;
   const Axes axes = sharded ? Axes{Axis::kX, Axis::kY} : Axes(Axis::kX);
   return tensor::all_gather(mesh_->comm(axes), hidden);
@@ -55,6 +58,7 @@ Pending TokenTable::collect(const Tensor& hidden) const {
 // --- lookup
 
 Pending TokenTable::start_lookup(const Tensor& tokens) const {
+  const LayerScope scope(spec_.name);
   const Tensor table = parameter_->whole();
   Tensor chunks = at::empty({chunks_, tokens.numel(), spec_.width / chunks_}, table.options());
   tensor::lookup_rows(table, tokens, here_, chunks);
@@ -64,6 +68,7 @@ Pending TokenTable::start_lookup(const Tensor& tokens) const {
 
 void TokenTable::add_lookup_gradient(const Tensor& chunks, const Tensor& tokens,
                                      Parameter::Use& use) const {
+  const LayerScope scope(spec_.name);
   Parameter::Slot slot = use.slot(parameter_->precision().master);
   if (slot.into == Into::kNew) slot.tensor.zero_();
   tensor::add_to_rows(chunks.view({chunks_, tokens.numel(), -1}), tokens, here_, slot.tensor);
@@ -95,6 +100,7 @@ Tensor one_below_the_other(const Tensor& rows, std::int64_t count) {
 }  // namespace
 
 Tensor TokenTable::multiply(const Tensor& chunks) const {
+  const LayerScope scope(spec_.name);
   const Tensor rows = side_by_side(chunks, chunks_);
   const Tensor table = parameter_->whole();
   Tensor out = at::empty({rows.size(0), table.size(0)}, rows.options());
@@ -112,6 +118,7 @@ struct TokenTable::LogitsCall {
 
 void TokenTable::backward_products(LogitsCall& call, const Tensor& gradient) const {
   FOURFOLD_CHECK(call.hidden.defined(), spec_.name, ": a second backward pass");
+  const LayerScope scope(spec_.name);
   Pending collected = collect(std::exchange(call.hidden, Tensor()));
   if (!mesh_->overlap().input_gradients) collected.settle();
   const Tensor table = parameter_->whole();

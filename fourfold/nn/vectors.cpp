@@ -36,7 +36,17 @@ std::vector<Bundle> bundle(const Parameters& parameters, const CommOf& comm_of) 
 
 }  // namespace
 
+std::string_view Vectors::layer() const {
+  const std::string& first = parameters_.front()->name();
+  const std::string& last = parameters_.back()->name();
+  const auto end = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
+  const std::string_view common =
+      std::string_view(first).substr(0, static_cast<std::size_t>(end - first.begin()));
+  return common.substr(0, common.rfind('.'));
+}
+
 tensor::Gathered Vectors::start_gather() const {
+  const LayerScope issuer(layer());
   const MemoryScope scope(MemoryClass::kCommunication);
   tensor::Gathered gathered;
   gathered.tensors.resize(parameters_.size());
@@ -99,6 +109,7 @@ struct Reduction {
 }  // namespace
 
 void Vectors::reduce(const std::vector<Tensor>& gradients) const {
+  const LayerScope issuer(layer());
   const auto priority =
       mesh_->overlap().weight_gradients ? comm::Priority::kBackground : comm::Priority::kUrgent;
   auto reduction = std::make_shared<Reduction>();

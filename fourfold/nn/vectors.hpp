@@ -29,6 +29,8 @@ class Vectors final : public tensor::Gatherable {
  private:
   friend class GatherVectors;
   void reduce(const std::vector<Tensor>& gradients) const;
+  /// What the names of all have in common: "h.3".
+  std::string_view layer() const;
 
   const Mesh* mesh_;
   Parameters parameters_;

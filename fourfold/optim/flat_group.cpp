@@ -135,6 +135,7 @@ void FlatGroup::provide_memory() {
 }
 
 void FlatGroup::completed(bool last) {
+  const comm::LayerScope scope("");  // the layer that came last is one of many
   if (!last && !sums_passes()) return;
   if (--incomplete_ > 0) return;
   if (sums_passes()) return sum_pass();

@@ -61,22 +61,23 @@ class Writer {
 };
 
 void write_span(Writer& writer, int rank, std::size_t row, const Span& span) {
-  Json args = {{"step", span.step}};
+  Json args = {{"step", span.step}, {"kind", span.name}};
+  if (!span.layer.empty()) args["layer"] = span.layer;
   if (span.bytes > Bytes()) args["bytes"] = span.bytes.value();
   if (span.flops > Flops()) args["flops"] = span.flops.value();
   if (!span.axes.empty()) args["axes"] = span.axes;
   switch (span.kind) {
     case Span::Kind::kCompute:
-      writer.span(rank, row, span.name, "compute", span.begin, span.end, std::move(args));
+      writer.span(rank, row, label_of(span), "compute", span.begin, span.end, std::move(args));
       return;
     case Span::Kind::kWait:
-      writer.span(rank, row, concat("wait: ", span.name, " ", span.axes), "wait", span.begin,
+      writer.span(rank, row, concat("wait: ", label_of(span), " ", span.axes), "wait", span.begin,
                   span.end, std::move(args));
       return;
     case Span::Kind::kOperation:
       // Time in the queue of its lane; unknown for those from before the trace.
       if (span.issued > Seconds()) args["queued_us"] = (span.begin - span.issued).value() * 1e6;
-      writer.span(rank, row, concat(span.name, " ", span.axes), "communication", span.begin,
+      writer.span(rank, row, concat(label_of(span), " ", span.axes), "communication", span.begin,
                   span.end, std::move(args));
       return;
   }

@@ -53,6 +53,7 @@ std::string page(const RunData& run) {
   html += section("One step, rank by rank", timeline_chart(run, palette));
   html += section("Communication of a mean step of rank 0", communication_table(run));
   html += section("Memory of the fullest rank", memory_table(run));
+  html += section("What was run", facts_table(run));
   html += section("Configuration",
                   concat("<pre id=\"configuration\">", escaped(run.configuration), "</pre>\n"));
   return html + "<footer>Made by fourfold train --report</footer>\n</main></body></html>\n";

@@ -31,6 +31,10 @@ std::string title_of(const RankTrace& trace) {
                 trace.place);
 }
 
+std::string label_of(const Span& span) {
+  return span.layer.empty() ? span.name : concat(span.layer, " ", span.name);
+}
+
 std::vector<Row> rows_of(const RankTrace& trace) {
   std::vector<Span> spans = trace.spans;
   std::stable_sort(spans.begin(), spans.end(),

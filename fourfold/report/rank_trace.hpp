@@ -23,6 +23,9 @@ struct RankTrace {
 /// "rank 3 (host n1) x=0 y=1".
 std::string title_of(const RankTrace& trace);
 
+/// Of which layer, and what: "h.3.mlp.c_fc linear dW", "all_gather".
+std::string label_of(const comm::Span& span);
+
 /// Spans that do not overlap, in the order of time.
 struct Row {
   std::string name;

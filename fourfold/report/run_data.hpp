@@ -26,6 +26,7 @@ struct RunData {
   std::string name;
   std::string about;                                         ///< model and grid, in one line
   std::vector<std::pair<std::string, std::string>> figures;  ///< what matters most: name and value
+  std::vector<std::pair<std::string, std::string>> facts;    ///< date, host, versions and so on
   std::vector<StepData> steps;
   std::vector<std::pair<std::int64_t, double>> validations;  ///< step and loss
   comm::Counts communication;                                ///< of rank 0, in all steps

@@ -47,6 +47,7 @@ th{color:var(--soft);font-weight:500;font-size:13px}
 td:first-child,th:first-child{text-align:left;padding-left:0}
 #communication td:nth-child(2),#communication th:nth-child(2){text-align:left}
 #memory{max-width:420px}
+#facts td{text-align:left;white-space:normal;overflow-wrap:anywhere}#facts td:first-child{white-space:nowrap;color:var(--soft)}
 pre{margin:0;overflow-x:auto;font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace}
 footer{margin-top:18px;color:var(--soft);font-size:13px}
 @media print{section,.figures div{break-inside:avoid}}

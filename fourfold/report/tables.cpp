@@ -58,4 +58,12 @@ std::string memory_table(const RunData& run) {
                 rows, "</tbody></table>\n");
 }
 
+std::string facts_table(const RunData& run) {
+  std::string rows;
+  for (const auto& [name, value] : run.facts) {
+    rows += concat("<tr>", cell(name), cell(value), "</tr>\n");
+  }
+  return concat("<table id=\"facts\"><tbody>\n", rows, "</tbody></table>\n");
+}
+
 }  // namespace fourfold::report

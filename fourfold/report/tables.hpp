@@ -13,4 +13,7 @@ std::string communication_table(const RunData& run);
 
 std::string memory_table(const RunData& run);
 
+/// What was run, when, where and with what.
+std::string facts_table(const RunData& run);
+
 }  // namespace fourfold::report

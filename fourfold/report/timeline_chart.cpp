@@ -42,7 +42,7 @@ Interval shown(const std::vector<RankTrace>& traces) {
 }
 
 std::string describe(const Span& span) {
-  std::string text = span.kind == Span::Kind::kWait ? "wait: " + span.name : span.name;
+  std::string text = span.kind == Span::Kind::kWait ? "wait: " + label_of(span) : label_of(span);
   if (!span.axes.empty()) text += " over " + span.axes;
   text += concat(", ", span.end - span.begin);
   if (span.bytes > Bytes()) text += concat(", ", span.bytes);

@@ -13,8 +13,8 @@ Queue queue_of(const Issue& issue) {
   return {issue.lane, issue.collective.root, op == Op::kSend};
 }
 
-void Schedule::compute(std::string name, Flops flops, Bytes bytes) {
-  steps_.emplace_back(Compute{std::move(name), flops, bytes});
+void Schedule::compute(std::string name, Flops flops, Bytes bytes, std::string layer) {
+  steps_.emplace_back(Compute{std::move(name), flops, bytes, std::move(layer)});
 }
 
 std::int64_t Schedule::issue(const Collective& collective, const grid::Axes& axes, int group_size,
@@ -41,7 +41,8 @@ Traffic Schedule::traffic() const {
 namespace {
 struct Describe {
   std::string operator()(const Compute& step) const {
-    return concat("compute ", step.name, ": ", step.flops, ", ", step.bytes);
+    return concat("compute ", step.layer, step.layer.empty() ? "" : " ", step.name, ": ",
+                  step.flops, ", ", step.bytes);
   }
   std::string operator()(const Issue& step) const {
     return concat("issue #", step.number, " on lane ", step.lane, ": ", step.collective, " over ",

@@ -19,9 +19,10 @@ namespace fourfold::schedule {
 
 /// A stretch of arithmetic on the compute stream.
 struct Compute {
-  std::string name;
+  std::string name;  ///< its kind: "linear dW"
   Flops flops;
-  Bytes bytes;  ///< read and written in memory
+  Bytes bytes;          ///< read and written in memory
+  std::string layer{};  ///< "h.3.mlp.c_fc"; empty: of none
 
   bool operator==(const Compute&) const = default;
 };
@@ -64,7 +65,7 @@ using Step = std::variant<Compute, Issue, Wait>;
 /// Steps in the order of the compute stream.
 class Schedule {
  public:
-  void compute(std::string name, Flops flops, Bytes bytes);
+  void compute(std::string name, Flops flops, Bytes bytes, std::string layer = {});
   /// Returns the operation's number, for `wait`.
   std::int64_t issue(const Collective& collective, const grid::Axes& axes, int group_size,
                      int index, int lane, Reach reach = Reach::kHost);

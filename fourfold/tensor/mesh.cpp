@@ -5,6 +5,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/processor.hpp"
+#include "fourfold/comm/layer_scope.hpp"
 
 namespace fourfold::tensor {
 
@@ -99,8 +100,11 @@ void Mesh::record(schedule::Schedule* schedule) {
 }
 
 void Mesh::compute(const char* name, double flops, std::int64_t bytes) const {
-  if (recorder_ != nullptr) recorder_->compute(name, Flops(flops), Bytes(bytes));
-  if (timeline_ != nullptr) timeline_->compute(name, Flops(flops), Bytes(bytes));
+  const std::string_view layer = comm::LayerScope::current();
+  if (recorder_ != nullptr) {
+    recorder_->compute(name, Flops(flops), Bytes(bytes), std::string(layer));
+  }
+  if (timeline_ != nullptr) timeline_->compute(name, Flops(flops), Bytes(bytes), layer);
 }
 
 void Mesh::trace(comm::Timeline* timeline) {

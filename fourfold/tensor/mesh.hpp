@@ -64,7 +64,8 @@ class Mesh {
   void record(schedule::Schedule* schedule);
   /// Adds what the rank computes, communicates and waits for to `timeline`; null stops.
   void trace(comm::Timeline* timeline);
-  /// The rank has computed: a line in the schedule, and a span in the timeline that ends now.
+  /// The rank has computed: a line in the schedule, and a span in the timeline that ends now, for
+  /// the layer of the innermost LayerScope.
   void compute(const char* name, double flops, std::int64_t bytes) const;
 
   /// The names that counters have for all groups there are: "x", "y+x", ..., "all".

@@ -2,6 +2,7 @@
 #include "fourfold/train/dataset.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/units.hpp"
@@ -25,14 +26,14 @@ void settle_vocabulary(config::Config& config, std::int64_t vocabulary) {
   }
 }
 
-Streams open_text(config::Config& config, const std::string& init_from, Dataset& dataset,
+Streams open_text(config::Config& config, Dataset& dataset,
                   const std::function<void(const std::string&)>& show_progress) {
   data::PrepareSpec spec;
   spec.text = config.data.text;
   spec.tokenizer = config::to_string(config.data.tokenizer);
   spec.vocabulary = config.model.vocab;
   if (config.data.tokenizer == config::Tokenizer::kBytes) spec.vocabulary = 0;
-  spec.tokenizer_folder = init_from;  // weights mean nothing with other tokens
+  spec.tokenizer_folder = config.train.init_from;  // weights mean nothing with other tokens
   spec.validation = config.data.validation;
   spec.cache = config.data.cache;
   spec.progress = [&](std::string_view stage, double done) {
@@ -44,16 +45,17 @@ Streams open_text(config::Config& config, const std::string& init_from, Dataset&
   const std::string skipped = prepared.files_skipped > 0
                                   ? concat(" (", prepared.files_skipped, " others are not text)")
                                   : "";
-  dataset.about = concat(prepared.files_used, prepared.files_used == 1 ? " file" : " files",
-                         skipped, ", ", Bytes(prepared.bytes), " of text, ", prepared.train_tokens,
-                         " tokens and ", prepared.validation_tokens, " for validation");
+  dataset.about = concat(config.data.text, ": ", prepared.files_used,
+                         prepared.files_used == 1 ? " file" : " files", skipped, ", ",
+                         Bytes(prepared.bytes), " of text, ", prepared.train_tokens, " tokens and ",
+                         prepared.validation_tokens, " for validation");
   Streams streams{data::Tokens(prepared.train), std::nullopt};
   if (!prepared.validation.empty()) streams.validation.emplace(prepared.validation);
   return streams;
 }
 
-Streams open_tokens(config::Config& config, const std::string& init_from, Dataset& dataset,
-                    bool look) {
+Streams open_tokens(config::Config& config, Dataset& dataset, bool look) {
+  const std::string& init_from = config.train.init_from;
   const data::Tokens all(config.data.tokens);
   if (look) all.check_some_below(config.model.vocab);
   if (!init_from.empty() && data::has_tokenizer(init_from))
@@ -68,21 +70,37 @@ Streams open_tokens(config::Config& config, const std::string& init_from, Datase
     streams.train = all.slice(0, kept);
     streams.validation.emplace(all.slice(kept, all.size()));
   }
-  dataset.about = concat(streams.train.size(), " tokens and ",
+  dataset.about = concat(config.data.tokens, ": ", streams.train.size(), " tokens and ",
                          streams.validation ? streams.validation->size() : 0, " for validation");
   return streams;
 }
 
 }  // namespace
 
-Dataset open_dataset(config::Config& config, const std::string& init_from,
+void check_inputs(const config::Config& config) {
+  const auto check = [](const char* key, const std::string& path) {
+    std::error_code error;
+    if (path.empty() || std::filesystem::exists(path, error)) return;
+    throw ConfigError(
+        concat(key, " = ", path, " does not exist; a relative path in a configuration starts at ",
+               "the folder of the file, one of the command line at the working directory"));
+  };
+  check("data.text", config.data.text);
+  check("data.tokens", config.data.tokens);
+  check("data.validation_tokens", config.data.validation_tokens);
+  check("train.init_from", config.train.init_from);
+}
+
+Dataset open_dataset(config::Config& config,
                      const std::function<void(const std::string&)>& show_progress, bool look) {
+  check_inputs(config);
   Dataset dataset;
-  const Streams streams = config.data.text.empty()
-                              ? open_tokens(config, init_from, dataset, look)
-                              : open_text(config, init_from, dataset, show_progress);
+  const Streams streams = config.data.text.empty() ? open_tokens(config, dataset, look)
+                                                   : open_text(config, dataset, show_progress);
+  dataset.train_tokens = streams.train.size();
   dataset.train.emplace(streams.train, config.model.context, config.train.seed, config.model.vocab);
   if (streams.validation) {
+    dataset.validation_tokens = streams.validation->size();
     if (streams.validation->size() <= config.model.context) {
       throw ConfigError(
           concat("the validation data has ", streams.validation->size(),

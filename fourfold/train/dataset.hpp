@@ -19,16 +19,20 @@ struct Dataset {
   std::optional<data::Samples> validation;     ///< where some data is kept for it
   std::shared_ptr<data::Tokenizer> tokenizer;  ///< null for token files
   std::string about;                           ///< one line for the user
+  std::int64_t train_tokens = 0;
+  std::int64_t validation_tokens = 0;
 };
 
 /// Prepares the text, or takes it from the cache; or opens the token files. Fills in the model's
 /// vocabulary where the configuration leaves it to the tokenizer. A model that training starts from
-/// (`init_from`, may be empty) brings its tokenizer along. Throws ConfigError. No token file is
-/// read as a whole: with `look` some of its tokens are held against the vocabulary now, and all of
-/// them when they are read.
-Dataset open_dataset(config::Config& config, const std::string& init_from,
+/// brings its tokenizer along. Throws ConfigError. No token file is read as a whole: with `look`
+/// some of its tokens are held against the vocabulary now, and all of them when they are read.
+Dataset open_dataset(config::Config& config,
                      const std::function<void(const std::string&)>& show_progress,
                      bool look = true);
+
+/// Throws ConfigError for a file or folder of the configuration that does not exist.
+void check_inputs(const config::Config& config);
 
 /// For Trainer::step and Trainer::validate. The dataset must outlive them.
 ReadSample read_training(const Dataset& dataset);

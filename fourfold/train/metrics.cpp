@@ -62,6 +62,29 @@ Number mean(Number a, std::int64_t count_a, Number b, std::int64_t count_b) {
   return a * (1 - share) + b * share;
 }
 
+Json json_of(const RunFacts& facts) {
+  Json json = {{"started", facts.started},
+               {"total_seconds", facts.total.value()},
+               {"command", facts.command},
+               {"strategy", facts.strategy},
+               {"precision", facts.precision},
+               {"parameters", facts.parameters},
+               {"steps", facts.steps},
+               {"tokens_per_step", facts.tokens_per_step},
+               {"data", facts.data},
+               {"train_tokens", facts.train_tokens},
+               {"validation_tokens", facts.validation_tokens},
+               {"epochs", facts.epochs},
+               {"init_from", facts.init_from.empty() ? Json(nullptr) : Json(facts.init_from)}};
+  json["versions"] = Json::object();
+  for (const auto& [name, version] : facts.versions) json["versions"][name] = version;
+  json["hosts"] = Json::array();
+  for (const auto& [host, ranks] : facts.hosts) {
+    json["hosts"].push_back({{"host", host}, {"ranks", ranks}});
+  }
+  return json;
+}
+
 }  // namespace
 
 void StepMetrics::merge(const StepMetrics& later) {
@@ -118,7 +141,7 @@ std::string describe(const StepMetrics& s, std::int64_t steps, Seconds left) {
 }
 
 std::string to_json(const RunMetrics& run) {
-  Json json = {{"ranks", run.ranks}, {"grid", run.grid}};
+  Json json = {{"ranks", run.ranks}, {"grid", run.grid}, {"run", json_of(run.facts)}};
   json["steps"] = Json::array();
   for (const StepMetrics& step : run.steps.entries()) json["steps"].push_back(json_of(step));
   json["communication"] = Json::array();

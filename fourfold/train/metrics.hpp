@@ -12,6 +12,7 @@
 #include "fourfold/formats/json_lines.hpp"
 #include "fourfold/formats/tensorboard.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/train/run_facts.hpp"
 #include "fourfold/train/series.hpp"
 
 namespace fourfold::train {
@@ -52,6 +53,7 @@ struct Validation {
 
 /// A whole run. Memory and bytes are those of rank 0, or of the rank that has most, as said.
 struct RunMetrics {
+  RunFacts facts;
   int ranks = 1;
   std::string grid;
   Series<StepMetrics> steps;

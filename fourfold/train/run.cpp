@@ -45,7 +45,8 @@ class Run {
         console_(&console),
         meter_(&meter),
         first_(world.rank() == 0) {
-    data_ = open_shared_dataset(world, spec_.config, spec_.init_from, console.show);
+    for (const std::string& remark : spec_.remarks) say(remark);
+    data_ = open_shared_dataset(world, spec_.config, console.show);
     say(data_.about);
     const std::string chosen = settle_on_all_ranks(
         world, spec_.config, [&](config::Config& config, const RankMemory& memory) {
@@ -53,9 +54,10 @@ class Run {
         });
     if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
-    if (!spec_.init_from.empty()) {
-      checkpoint::check_same_model(recipe_.model, spec_.init_from);
-      say("weights from " + spec_.init_from);
+    const std::string& init_from = spec_.config.train.init_from;
+    if (!init_from.empty()) {
+      checkpoint::check_same_model(recipe_.model, init_from);
+      say("weights from " + init_from);
     }
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
                   recipe_.overlap);
@@ -110,7 +112,8 @@ class Run {
   void make_trainer() {
     const comm::Phase phase = world_->phase("making the model");
     trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
-      if (!spec_.init_from.empty()) checkpoint::load_weights(gpt, spec_.init_from);
+      const std::string& weights = spec_.config.train.init_from;
+      if (!weights.empty()) checkpoint::load_weights(gpt, weights);
     });
   }
 
@@ -118,12 +121,13 @@ class Run {
     if (!first_) return;
     const comm::Phase phase = world_->phase("making the run's folder");
     folder_ = make_run_folder(spec_.out, spec_.name);
-    const std::string start =
-        spec_.init_from.empty() ? "" : concat("# train --init-from ", spec_.init_from, "\n");
-    write_text(folder_ + "/config.toml", start + config::to_toml(spec_.config));
+    write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
     files_.emplace(folder_);
     for (const std::string& line : said_) files_->log(line);
-    say(concat(mesh_->grid()));
+    metrics_.facts = facts_of(*world_, spec_.config, data_);
+    metrics_.facts.command = spec_.command;
+    metrics_.facts.versions = spec_.versions;
+    say(describe(metrics_.facts));
     const nn::Batch batch{.samples = recipe_.micro_batch, .context = recipe_.model.context};
     say(describe(recipe_.overlap, trainer_->stages()[0].parts_of(batch)));
     say(concat("run folder ", folder_));
@@ -230,6 +234,7 @@ class Run {
   void summarise() {
     metrics_.ranks = world_->size();
     metrics_.grid = grid::to_string(mesh_->grid());
+    metrics_.facts.total = now() - begin_;
     const Seconds median = median_step(metrics_.steps.entries());
     const std::int64_t tokens = recipe_.batch * recipe_.model.context;
     metrics_.tokens_per_second = static_cast<double>(tokens) / median.value();
@@ -238,9 +243,11 @@ class Run {
     say(concat("median step ", median, ", ", static_cast<std::int64_t>(metrics_.tokens_per_second),
                " tokens/s, ", metrics_.model_flops, " of ", metrics_.gemm_flops,
                " that products reach here: mfu ", std::round(1000 * metrics_.mfu) / 1000));
+    say(concat("the whole run took ", short_time(metrics_.facts.total)));
     say(concat("the model is in ", folder_));
   }
 
+  Seconds begin_ = now();
   comm::World* world_;
   RunSpec spec_;
   const Console* console_;

@@ -7,6 +7,7 @@
 
 #include "fourfold/comm/world.hpp"
 #include "fourfold/config/config.hpp"
+#include "fourfold/train/run_facts.hpp"
 #include "fourfold/train/trace_steps.hpp"
 
 namespace fourfold::train {
@@ -20,13 +21,15 @@ struct Console {
 
 struct RunSpec {
   config::Config config;
-  std::string name = "run";  ///< of the configuration, for the folder
-  std::string out;           ///< the run's folder; empty: a new one in runs/
-  std::string init_from;     ///< a folder with weights to start from, or empty
-  std::string json;          ///< a file for the results, or empty
-  std::string report;        ///< a file for a page about the run, or empty
-  std::string trace;         ///< a file for the timeline of all ranks, or empty
-  TraceSteps trace_steps{};  ///< for the trace and the page's picture
+  std::string name = "run";          ///< of the configuration, for the folder
+  std::string out;                   ///< the run's folder; empty: a new one in runs/
+  std::string json;                  ///< a file for the results, or empty
+  std::string report;                ///< a file for a page about the run, or empty
+  std::string trace;                 ///< a file for the timeline of all ranks, or empty
+  TraceSteps trace_steps{};          ///< for the trace and the page's picture
+  std::string command;               ///< the line that started the run, for the results
+  Facts versions;                    ///< of the program and its libraries, too
+  std::vector<std::string> remarks;  ///< about the machine: said first
 };
 
 /// Trains on the ranks of this world; collective. Nothing is written before everything that can be

@@ -4,10 +4,14 @@
 #include <array>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <unistd.h>
+
+#include <nlohmann/json.hpp>
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/config/read.hpp"
 #include "fourfold/train/run.hpp"
 
 namespace fourfold::train {
@@ -33,7 +37,41 @@ fs::path nearest_parent(const fs::path& path) {
   return parent;
 }
 
+/// The last step that metrics.jsonl tells of; 0 for none. The last line may be half written.
+std::int64_t last_step(const std::string& folder) {
+  std::ifstream file(folder + "/metrics.jsonl");
+  std::int64_t last = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto step = json.is_object() ? json.find("step") : json.end();
+    if (step != json.end() && step->is_number()) last = step->get<std::int64_t>();
+  }
+  return last;
+}
+
+/// " of 900", as its configuration says; empty when that cannot be read.
+std::string of_all_steps(const std::string& folder) {
+  try {
+    const config::Source source{.path = folder + "/config.toml", .needs_data = false};
+    return concat(" of ", config::read(source).train.steps);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 }  // namespace
+
+std::string why_no_model(const std::string& folder) {
+  std::error_code error;
+  const auto has = [&](const char* name) { return fs::exists(fs::path(folder) / name, error); };
+  const bool weights = has("model.safetensors") || has("model.safetensors.index.json");
+  if (!has("config.toml") || (weights && has("config.json"))) return "";
+  const std::int64_t step = last_step(folder);
+  return concat(
+      folder, " has no model yet: the run ",
+      step == 0 ? "has not done a step" : concat("is at step ", step, of_all_steps(folder)),
+      ", or ended there; the model is written at the end of a run");
+}
 
 void check_run_folder(const std::string& out) {
   const fs::path path = out.empty() ? "runs" : out;

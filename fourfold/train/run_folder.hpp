@@ -11,4 +11,8 @@ namespace fourfold::train {
 /// path.
 std::string make_run_folder(const std::string& out, const std::string& name);
 
+/// Why the folder of a run has no model: "runs/x has no model yet: ...". Empty when it has one, or
+/// is not a run's.
+std::string why_no_model(const std::string& folder);
+
 }  // namespace fourfold::train

@@ -56,6 +56,7 @@ report::RunData report_of(const std::string& name, const config::Config& config,
   data.name = name;
   data.about = about(config, run);
   data.figures = figures(run);
+  data.facts = listed(run.facts);
   for (const StepMetrics& step : run.steps.entries()) {
     data.steps.push_back({step.step, step.loss, step.seconds, exposed_by_axes(step), step.count});
   }

@@ -13,6 +13,7 @@ namespace {
 std::int64_t digest_of(const config::Config& config, const Dataset& dataset) {
   config::Config shared = config;
   shared.data = {};  // paths may differ from host to host; what they lead to may not
+  shared.train.init_from.clear();
   data::Digest digest;
   digest.add(config::to_toml(shared));
   const auto add = [&](const data::Samples& samples) {
@@ -48,7 +49,6 @@ void check_agreement(const comm::World& world, const comm::Communicator& everyon
 }  // namespace
 
 Dataset open_shared_dataset(comm::World& world, config::Config& config,
-                            const std::string& init_from,
                             const std::function<void(const std::string&)>& show_progress) {
   const bool first = world.rank() == 0;
   const comm::Communicator everyone =
@@ -59,7 +59,7 @@ Dataset open_shared_dataset(comm::World& world, config::Config& config,
     const auto show = [&](const std::string& line) {
       if (first) show_progress(line);
     };
-    dataset = open_dataset(config, init_from, show, first);
+    dataset = open_dataset(config, show, first);
   };
   if (first) open();
   everyone.barrier().wait();

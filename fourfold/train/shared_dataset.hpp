@@ -12,7 +12,6 @@ namespace fourfold::train {
 /// they have another disk. Throws ConfigError on all ranks
 /// when a host has other data or another configuration than the first. Collective.
 Dataset open_shared_dataset(comm::World& world, config::Config& config,
-                            const std::string& init_from,
                             const std::function<void(const std::string&)>& show_progress);
 
 }  // namespace fourfold::train

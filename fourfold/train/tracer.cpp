@@ -57,7 +57,7 @@ Words packed(const RankTrace& trace) {
   }
   json spans = json::array();
   for (const Span& s : trace.spans) {
-    spans.push_back({static_cast<int>(s.kind), s.name, s.axes, s.lane, s.flops.value(),
+    spans.push_back({static_cast<int>(s.kind), s.name, s.layer, s.axes, s.lane, s.flops.value(),
                      s.bytes.value(), s.step, s.issued.value(), s.begin.value(), s.end.value()});
   }
   json lanes = json::array();
@@ -84,14 +84,15 @@ RankTrace unpacked(const Words& words) {
   for (const json& s : all[5]) {
     trace.spans.push_back({.kind = static_cast<Span::Kind>(s[0].get<int>()),
                            .name = s[1],
-                           .axes = s[2],
-                           .lane = s[3],
-                           .flops = Flops(s[4]),
-                           .bytes = Bytes(s[5]),
-                           .step = s[6],
-                           .issued = Seconds(s[7]),
-                           .begin = Seconds(s[8]),
-                           .end = Seconds(s[9])});
+                           .layer = s[2],
+                           .axes = s[3],
+                           .lane = s[4],
+                           .flops = Flops(s[5]),
+                           .bytes = Bytes(s[6]),
+                           .step = s[7],
+                           .issued = Seconds(s[8]),
+                           .begin = Seconds(s[9]),
+                           .end = Seconds(s[10])});
   }
   return trace;
 }

@@ -43,6 +43,50 @@ std::string token_file(std::int32_t magic, std::int32_t count, int written, char
   return bytes;
 }
 
+TEST(BadInput, CommandLine) {
+  const Workspace work;
+  const std::vector<Case> cases = {
+      {"unknown command traim; did you mean train? See fourfold --help", {"traim"}},
+      {"unknown command traim; did you mean train?", {"traim", work.config(), "--ranks", "2"}},
+      {"unknown command deploy; there are train, sample, bench, dryrun, info, keys", {"deploy"}},
+      {"unknown option --rank of fourfold train; did you mean --ranks? See fourfold train --help",
+       train(work, {"--rank", "2"})},
+      {"unknown option --rank of fourfold train", train(work, {"--rank=2"})},
+      {"unknown option --frobnicate of fourfold bench; see fourfold bench --help",
+       {"bench", work.config(), "--frobnicate"}},
+      {"see fourfold train --help", {"train"}},
+      {"see fourfold train --help", train(work, {"--ranks", "many"})},
+      {"see fourfold train --help", train(work, {"--ranks"})},
+      {"see fourfold sample --help", {"sample"}},
+      {"see fourfold --help", {"--hlep"}},
+      {"--grid does not go with bench", {"bench", work.config(), "--grid", "x=2"}},
+      {"unknown section [trian]; did you mean [train]?", {"keys", "trian"}},
+  };
+  for (const Case& c : cases) expect_refusal(work, c);
+}
+
+TEST(Help, SaysWhatThereIs) {
+  const Outcome nothing = Workspace::fourfold({});
+  EXPECT_EQ(nothing.status, 2);
+  const Outcome asked = Workspace::fourfold({"--help"});
+  EXPECT_EQ(asked.status, 0);
+  EXPECT_EQ(nothing.err, asked.out) << "the help, though nobody asked for it";
+  for (const char* command : {"train", "sample", "bench", "dryrun", "info", "keys"}) {
+    EXPECT_NE(asked.out.find(concat("\n  ", command, " ")), std::string::npos) << asked.out;
+  }
+  for (const char* command : {"train", "bench", "dryrun"}) {
+    const Outcome help = Workspace::fourfold({command, "--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_NE(help.out.find("fourfold keys"), std::string::npos) << help.out;
+    const bool offers_grid = help.out.find("--grid") != std::string::npos;
+    EXPECT_EQ(offers_grid, std::string(command) != "bench") << help.out;
+  }
+  const Outcome keys = Workspace::fourfold({"keys", "train"});
+  EXPECT_EQ(keys.status, 0);
+  EXPECT_NE(keys.out.find("train.init_from"), std::string::npos) << keys.out;
+  EXPECT_EQ(keys.out.find("optim.lr"), std::string::npos) << keys.out;
+}
+
 TEST(BadInput, Configuration) {
   const Workspace work;
   const auto set = [&](const std::string& what) { return train(work, {"--set", what}); };
@@ -126,8 +170,14 @@ TEST(BadInput, Data) {
   work.write("cut.bin", token_file(20240520, 900, 700, '\1'));
   work.write("magic.bin", token_file(12345, 900, 900, '\1'));
   work.write("few.bin", token_file(20240520, 9, 9, '\1'));
+  work.write("relative.toml", concat(Workspace::kModel, "[data]\ntext = \"none.txt\"\n"));
   const std::vector<Case> cases = {
-      {"none.txt", text("none.txt")},
+      {"data.text = " + work.path("none.txt") + " does not exist; a relative path",
+       text("none.txt")},
+      {"data.text = " + std::filesystem::current_path().string() + "/none.txt does not exist",
+       train(work, {"--set", "data.text=none.txt"})},
+      {"data.text = " + work.path("none.txt") + " does not exist",
+       {"train", work.path("relative.toml"), "--out", work.path("run")}},
       {"empty.txt", text("empty.txt")},
       {"binary", text("binary.txt")},
       {"short.txt", text("short.txt")},
@@ -154,6 +204,7 @@ TEST(BadInput, FoldersAndWeights) {
   std::filesystem::create_directory(work.path("bare"));
   std::filesystem::copy(work.path("first/config.json"), work.path("bare/config.json"));
   std::filesystem::copy(work.path("first/model.safetensors"), work.path("bare/model.safetensors"));
+  work.leave_unfinished("first", "unfinished");
   const auto from = [&](const std::string& name) {
     return train(work, {"--init-from", work.path(name)});
   };
@@ -165,7 +216,11 @@ TEST(BadInput, FoldersAndWeights) {
       {"--trace", train(work, {"--trace", "/no/such/file"})},
       {"--report", train(work, {"--report", work.path("first")})},
       {"is also the file of --json", train(work, {"--report", work.path("run.json")})},
-      {"none", from("none")},
+      {"train.init_from = " + work.path("none") + " does not exist", from("none")},
+      {"unfinished has no model yet: the run is at step 2 of 4, or ended there",
+       from("unfinished")},
+      {"unfinished has no model yet: the run is at step 2 of 4, or ended there",
+       {"sample", work.path("unfinished")}},
       {"there is no tokenizer in", from("bare")},
       {"heads = 4, not 2",
        train(work, {"--init-from", work.path("first"), "--set", "model.heads=2"})},

@@ -84,7 +84,6 @@ TEST(CommandLine, AForcedChoiceThatIsNoneIsOneLineWithStatusTwo) {
 
 TEST(CommandLine, BadInputIsOneLineWithStatusTwo) {
   const std::vector<std::vector<std::string>> wrong = {
-      {},
       {"fly"},
       {"info", "--rank", "2"},
       {"info", "--ranks", "two"},

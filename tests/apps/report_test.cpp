@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -84,6 +85,29 @@ void expect_memory(const std::string& html, const json& result) {
   }
 }
 
+/// Date, host, versions, command line, parameters, data and total time.
+void expect_facts(const std::string& html, const json& result, const Workspace& work) {
+  std::map<std::string, std::string> facts;
+  for (const auto& row : table(html, "facts")) facts[row.at(0)] = row.at(1);
+  const json& run = result["run"];
+  EXPECT_EQ(facts["started"], run["started"]);
+  EXPECT_EQ(facts["started"].substr(0, 2), "20");
+  EXPECT_EQ(facts["total time"].back(), 's');
+  EXPECT_EQ(facts["command"], run["command"]);
+  for (const char* word : {"train", "--grid x=2", "--report", "train.precision=float32"}) {
+    EXPECT_NE(facts["command"].find(word), std::string::npos) << facts["command"];
+  }
+  EXPECT_EQ(facts["hosts"], run["hosts"][0]["host"].get<std::string>() + " (2 ranks)");
+  EXPECT_EQ(facts["strategy"], "4d");
+  EXPECT_NE(facts["grid"].find("x=2"), std::string::npos);
+  EXPECT_EQ(facts["parameters"], "22,080");
+  EXPECT_EQ(facts["data"].find(work.path("text.txt") + ": "), 0U) << facts["data"];
+  for (const char* name : {"Fourfold", "libtorch", "BLAS", "MPI"}) {
+    EXPECT_EQ(facts[name], run["versions"][name]) << name;
+    EXPECT_FALSE(facts[name].empty()) << name;
+  }
+}
+
 void expect_charts(const std::string& html, std::size_t steps) {
   EXPECT_EQ(elements(html, "circle class=\"dot training").size(), steps);
   EXPECT_EQ(elements(html, "circle class=\"dot validation").size(), 2U);
@@ -137,6 +161,7 @@ TEST(Report, IsWhatAPersonSeesInABrowser) {
                                              "One step, rank by rank",
                                              "Communication of a mean step of rank 0",
                                              "Memory of the fullest rank",
+                                             "What was run",
                                              "Configuration"};
   EXPECT_EQ(elements(page.out, "h2"), sections);
   const json result = work.json("run.json");
@@ -144,6 +169,7 @@ TEST(Report, IsWhatAPersonSeesInABrowser) {
   expect_figures(page.out, result);
   expect_communication(page.out, result);
   expect_memory(page.out, result);
+  expect_facts(page.out, result, work);
   expect_charts(page.out, result["steps"].size());
   EXPECT_EQ(elements(page.out, "pre"), std::vector<std::string>{work.read("run/config.toml")});
   for (const char* word : {"NaN", "undefined", "nan<", "inf<"}) {

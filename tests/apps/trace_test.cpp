@@ -72,20 +72,30 @@ TEST(Trace, HasEveryRankAndLeavesNoHoles) {
       EXPECT_LE(end_of(spans[i - 1]), spans[i]["ts"].get<double>() + 1e-3) << spans[i];
     }
   }
+  for (const json& event : trace["traceEvents"]) {
+    if (event.value("cat", "") != "communication" || event["args"]["axes"] != "x") continue;
+    EXPECT_TRUE(event["args"].contains("layer")) << "whose operation is " << event;
+  }
   const json result = work.json("run.json");
   for (int rank = 0; rank < 4; ++rank) {
     const std::map<int, json> steps = step_spans(trace, rank);
     ASSERT_EQ(steps.size(), 2U);
     std::map<int, double> filled;
     std::set<std::string> phases;
+    std::set<std::string> kinds;
     for (const json& span : rows.at({rank, 0})) {
       filled[span["args"]["step"]] += span["dur"].get<double>();
       phases.insert(span["name"]);
+      kinds.insert(span["args"]["kind"]);
     }
     for (const int step : {2, 3}) {
       EXPECT_NEAR(filled[step], steps.at(step)["dur"].get<double>(), 1.0) << "microseconds";
     }
-    for (const char* phase : {"linear", "linear dW", "attention dI", "adamw"}) {
+    for (const char* kind : {"linear", "linear dW", "attention dI", "adamw"}) {
+      EXPECT_TRUE(kinds.contains(kind)) << kind;
+    }
+    for (const char* phase : {"h.0.attn.c_attn linear", "h.1.mlp.c_proj linear dW", "h.1.ln_2 norm",
+                              "h.0.attn attention dI", "h.1.mlp gelu", "wte logits", "adamw"}) {
       EXPECT_TRUE(phases.contains(phase)) << phase;
     }
   }

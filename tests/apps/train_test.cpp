@@ -1,6 +1,7 @@
 // What a user gets from `fourfold train`, `sample` and `dryrun`.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <sched.h>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -115,6 +116,84 @@ TEST(Train, GoesOnFromWeightsOnAnotherGrid) {
                             "optim.lr=1e-300", "--set", "optim.min_lr=1e-300"});
   ASSERT_EQ(second.status, 0) << second.err;
   EXPECT_NEAR(work.json("second.json")["summary"]["val_loss"].get<double>(), loss, 1e-10);
+}
+
+TEST(Train, StartsFromTheSameWeightsAgain) {
+  const Workspace work;
+  ASSERT_EQ(work.train("first").status, 0);
+  const Outcome second = work.train("second", {"--init-from", work.path("first")});
+  ASSERT_EQ(second.status, 0) << second.err;
+  EXPECT_NE(second.out.find("weights from " + work.path("first")), std::string::npos) << second.out;
+  EXPECT_NE(work.read("second/config.toml").find("init_from = \"" + work.path("first") + "\""),
+            std::string::npos);
+  const json result = work.json("second.json");
+  EXPECT_EQ(result["run"]["init_from"], work.path("first"));
+  EXPECT_LT(result["steps"][0]["loss"], work.json("first.json")["steps"][0]["loss"]);
+  const Outcome again =
+      Workspace::fourfold({"train", work.path("second/config.toml"), "--out", work.path("again"),
+                           "--json", work.path("again.json")});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(difference(work.json("again.json"), result), 0);
+  EXPECT_EQ(work.read("again/config.toml"), work.read("second/config.toml"));
+}
+
+TEST(Train, TakesPathsFromWhereTheyStand) {
+  const Workspace work;
+  work.write("near.toml", concat(Workspace::kModel,
+                                 "[data]\ntext = \"text.txt\"\nvalidation = 0.1\ncache = "
+                                 "\"cache\"\n",
+                                 Workspace::kTraining));
+  ASSERT_EQ(work.train("far").status, 0);
+  const Outcome near = Workspace::fourfold({"train", work.path("near.toml"), "--out",
+                                            work.path("near"), "--json", work.path("near.json")});
+  ASSERT_EQ(near.status, 0) << near.err;
+  EXPECT_EQ(difference(work.json("near.json"), work.json("far.json")), 0);
+  EXPECT_EQ(work.read("near/config.toml"), work.read("far/config.toml")) << "absolute paths";
+}
+
+TEST(Train, SaysAtTheStartHowLargeTheRunIs) {
+  const Workspace work;
+  const Outcome outcome =
+      work.train("run", {"--set", "train.steps=2", "--set", "train.precision=float32"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json run = work.json("run.json")["run"];
+  EXPECT_EQ(run["parameters"], 22080);
+  EXPECT_EQ(run["tokens_per_step"], 8 * 16);
+  EXPECT_EQ(run["steps"], 2);
+  EXPECT_EQ(run["precision"], "float32");
+  EXPECT_EQ(run["strategy"], "4d");
+  EXPECT_EQ(run["data"], work.path("text.txt"));
+  EXPECT_TRUE(run["init_from"].is_null());
+  EXPECT_GT(run["total_seconds"].get<double>(), 0);
+  const auto tokens = run["train_tokens"].get<std::int64_t>();
+  // Windows of 16 tokens, and a target for the last.
+  EXPECT_NEAR(run["epochs"].get<double>(), 16.0 / static_cast<double>((tokens - 1) / 16), 1e-12);
+  const auto at = outcome.out.find("22,080 parameters in float32, strategy 4d on ");
+  ASSERT_NE(at, std::string::npos) << outcome.out;
+  EXPECT_LT(at, outcome.out.find("step 1/2 "));
+  EXPECT_NE(outcome.out.find("2 steps of 128 tokens (8 sequences of 16): "), std::string::npos);
+  EXPECT_NE(outcome.out.find(" epochs of "), std::string::npos) << outcome.out;
+  EXPECT_NE(work.read("run/log.txt").find("22,080 parameters"), std::string::npos);
+  EXPECT_EQ(outcome.out.find(" share "), std::string::npos) << "one rank has a core of its own";
+}
+
+TEST(Train, WarnsWhenRanksOutnumberCores) {
+  const Workspace work;
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  int first = 0;
+  while (!CPU_ISSET(static_cast<std::size_t>(first), &before)) ++first;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(first), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);  // the program inherits it
+  const Outcome outcome = work.train("run", {"--grid", "x=2", "--set", "train.steps=2"});
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("2 ranks share 1 core: "), std::string::npos) << outcome.out;
+  EXPECT_NE(work.read("run/log.txt").find("2 ranks share 1 core: "), std::string::npos);
+  const std::string command = work.json("run.json")["run"]["command"];
+  EXPECT_NE(command.find(" train "), std::string::npos) << command;
 }
 
 TEST(Train, StopsWhenTheLossIsNotFinite) {

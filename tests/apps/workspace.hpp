@@ -42,6 +42,17 @@ class Workspace {
       "[train]\nsteps = 4\nbatch = 8\nmicro_batch = 4\nvalidate_every = 2\nvalidate_batches = 2\n"
       "precision = \"float64\"\n[optim]\nlr = 1e-2\nmin_lr = 1e-3\nwarmup = 2\n";
 
+  /// Makes a folder of a run that has not ended: half a line is all that it wrote last.
+  void leave_unfinished(const std::string& finished, const std::string& name) const {
+    std::filesystem::copy(path(finished), path(name), std::filesystem::copy_options::recursive);
+    for (const char* file : {"model.safetensors", "config.json", "generation_config.json"}) {
+      std::filesystem::remove(folder_ / name / file);
+    }
+    const std::string metrics = read(name + "/metrics.jsonl");
+    write(name + "/metrics.jsonl",
+          metrics.substr(0, metrics.rfind("{\"step\":3,")) + "{\"step\":3,\"lo");
+  }
+
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string config() const { return path("gpt.toml"); }
   bool has(const std::string& name) const { return std::filesystem::exists(folder_ / name); }

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/comm/clock.hpp"
+#include "fourfold/comm/layer_scope.hpp"
 #include "fourfold/comm/world.hpp"
 
 #include "tests/support/ranks.hpp"
@@ -102,6 +103,49 @@ TEST(Timeline, OperationsBelongToTheStepThatIssuedThem) {
   const std::vector<std::pair<std::string, std::int64_t>> expected = {
       {"from before", 1}, {"first", 1}, {"second", 2}, {"late", 2}};
   EXPECT_EQ(found, expected);
+}
+
+TEST(Timeline, NamesTheLayerOfTheInnermostScope) {
+  EXPECT_EQ(comm::LayerScope::current(), "");
+  const comm::LayerScope outer("h.0");
+  {
+    const comm::LayerScope inner("h.0.mlp");
+    EXPECT_EQ(comm::LayerScope::current(), "h.0.mlp");
+  }
+  EXPECT_EQ(comm::LayerScope::current(), "h.0");
+  on_threads(2, [](comm::World& world) {
+    const bool own = comm::LayerScope::current().empty();
+    expect_on_all_ranks(world, own, "each thread has scopes of its own");
+    const comm::Communicator comm = world.communicator(everyone(world));
+    std::vector<float> data(1000, 1.0F);
+    Timeline timeline;
+    world.trace(&timeline);
+    timeline.begin_step(1);
+    comm::Work sum;
+    {
+      const comm::LayerScope scope("h.1.attn");
+      sum = comm.all_reduce(comm::view(data));
+    }
+    if (world.rank() == 0) rest(30);  // rank 1 has to wait
+    {
+      const comm::LayerScope scope("h.2");
+      sum.wait();
+      timeline.compute("sum", Flops(1), Bytes(1), comm::LayerScope::current());
+    }
+    timeline.end_step();
+    comm.barrier().wait();
+    world.trace(nullptr);
+    const std::vector<Span> operations = of_kind(timeline, Span::Kind::kOperation);
+    const std::vector<Span> waits = of_kind(timeline, Span::Kind::kWait);
+    expect_on_all_ranks(world, operations.at(0).layer == "h.1.attn", "who issued it");
+    const bool waited = world.rank() == 0 || waits.at(0).layer == "h.1.attn";
+    expect_on_all_ranks(world, waited, "whose operation is waited for");
+    const auto computed = of_kind(timeline, Span::Kind::kCompute);
+    const bool named = std::any_of(computed.begin(), computed.end(), [](const Span& span) {
+      return span.name == "sum" && span.layer == "h.2";
+    });
+    expect_on_all_ranks(world, named, "who computed");
+  });
 }
 
 TEST(Timeline, HasOperationsAndWaitsOfAWorld) {

@@ -23,8 +23,8 @@ dropout = 0.25
 tied = false
 
 [data]
-tokens = "train.bin"
-validation_tokens = "valid.bin"
+tokens = "/data/train.bin"
+validation_tokens = "/data/valid.bin"
 tokenizer = "bytes"
 validation = 0.125
 cache = "/tmp/cache"
@@ -39,6 +39,7 @@ checkpoint_activations = true
 validate_every = 7
 validate_batches = 3
 log_every = 5
+init_from = "/runs/first"
 
 [optim]
 lr = 0.5
@@ -80,8 +81,10 @@ memory_gib = 1.5
 Config everything() {
   using grid::Axis;
   return {.model = {"gpt", 1000, 96, 6, 3, 32, 0.25, false},
-          .data = {"", "train.bin", "valid.bin", config::Tokenizer::kBytes, 0.125, "/tmp/cache"},
-          .train = {400, 12, 4, config::Precision::kBf16, 9223372036854775807U, true, 7, 3, 5},
+          .data = {"", "/data/train.bin", "/data/valid.bin", config::Tokenizer::kBytes, 0.125,
+                   "/tmp/cache"},
+          .train = {400, 12, 4, config::Precision::kBf16, 9223372036854775807U, true, 7, 3, 5,
+                    "/runs/first"},
           .optim = {0.5, 0.25, {0.5, 0.75}, 0.125, 0.0, 400, 2.0},
           .parallel = {"4d",
                        {2, 3, 4, 5, 6},
@@ -149,7 +152,10 @@ TEST_F(Read, OverridesFollowTheFileAndTheLastWins) {
 
 TEST_F(Read, OverridesAreTomlOrPlainText) {
   const auto text = [this](const std::string& override) {
-    return read(kSmall, {override}).data.text;
+    // Relative to the working directory.
+    const std::string path = read(kSmall, {override}).data.text;
+    const std::string here = std::filesystem::current_path().string() + "/";
+    return path.starts_with(here) ? path.substr(here.size()) : path;
   };
   EXPECT_EQ(text("data.text=/a/b"), "/a/b");
   EXPECT_EQ(text("data.text=\"a b\""), "a b");
@@ -173,9 +179,77 @@ TEST_F(Read, OverridesAreTomlOrPlainText) {
 }
 
 TEST_F(Read, AnEmptyPathIsNotGiven) {
-  const Config config = read(kSmall, {"data.text=", "data.tokens=a.bin"});
+  const Config config = read(kSmall, {"data.text=", "data.tokens=/a.bin"});
   EXPECT_EQ(config.data.text, "");
-  EXPECT_EQ(config.data.tokens, "a.bin");
+  EXPECT_EQ(config.data.tokens, "/a.bin");
+}
+
+TEST_F(Read, PathsOfAFileStartAtItsFolder) {
+  const std::string file = kModel +
+                           "[data]\ntokens = \"train.bin\"\nvalidation_tokens = \"./a/valid.bin\"\n"
+                           "cache = \"../cache\"\n[train]\ninit_from = \"runs/first\"\n";
+  const Config config = read(file);
+  EXPECT_EQ(config.data.tokens, path("train.bin"));
+  EXPECT_EQ(config.data.validation_tokens, path("a/valid.bin"));
+  EXPECT_EQ(config.data.cache, path("../cache")) << "the folder may be a link";
+  EXPECT_EQ(config.train.init_from, path("runs/first"));
+  EXPECT_EQ(read(config::to_toml(config)), config) << "the same from every folder";
+  // However the file itself is named.
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const std::string bare = config::read({.path = "gpt.toml"}).data.tokens;
+  const std::string dotted = config::read({.path = "./gpt.toml"}).data.tokens;
+  std::filesystem::current_path(here);
+  EXPECT_EQ(bare, path("train.bin"));
+  EXPECT_EQ(dotted, path("train.bin"));
+}
+
+TEST_F(Read, PathsOfTheCommandLineStartAtTheWorkingDirectory) {
+  const std::string here = std::filesystem::current_path().string();
+  const Config config = read(kSmall, {"data.text=texts", "data.cache=cache/a"});
+  EXPECT_EQ(config.data.text, here + "/texts");
+  EXPECT_EQ(config.data.cache, here + "/cache/a");
+  EXPECT_EQ(read(kSmall, {"data.text=/texts"}).data.text, "/texts");
+}
+
+TEST_F(Read, WeightsToStartFromComeFromTheOptionBeforeTheKey) {
+  const std::string file = kSmall + "[train]\ninit_from = \"/first\"\n";
+  EXPECT_EQ(read(kSmall).train.init_from, "");
+  EXPECT_EQ(read(file).train.init_from, "/first");
+  EXPECT_EQ(read(file, {"train.init_from="}).train.init_from, "");
+  config::Source source{.path = path("gpt.toml"), .init_from = "/second"};
+  EXPECT_EQ(config::read(source).train.init_from, "/second");
+  source.init_from = "third \"run\"";
+  EXPECT_EQ(config::read(source).train.init_from,
+            std::filesystem::current_path().string() + "/third \"run\"");
+}
+
+TEST_F(Read, DefaultsGiveWayToWhatIsGiven) {
+  const auto set = [this](std::vector<std::string> overrides) { return read(kSmall, overrides); };
+  EXPECT_EQ(set({"train.steps=2"}).optim.warmup, 2);
+  EXPECT_EQ(set({"train.steps=11"}).optim.warmup, 10);
+  EXPECT_EQ(set({"optim.warmup=300"}).train.steps, 300);
+  EXPECT_EQ(set({"optim.warmup=100"}).train.steps, 200);
+  EXPECT_EQ(set({"optim.warmup=2", "train.steps=20"}).optim.warmup, 2);
+  EXPECT_EQ(set({"optim.lr=1e-5"}).optim.min_lr, 1e-5);
+  EXPECT_EQ(set({"optim.lr=1e-5"}).optim.lr, 1e-5);
+  EXPECT_EQ(set({"optim.lr=1"}).optim.min_lr, 3e-5);
+  EXPECT_EQ(set({"optim.min_lr=1e-3"}).optim.lr, 1e-3);
+  EXPECT_EQ(set({"optim.min_lr=1e-3"}).optim.min_lr, 1e-3);
+  EXPECT_EQ(set({"train.micro_batch=16"}).train.batch, 16);
+  EXPECT_EQ(set({"train.micro_batch=5"}).train.batch, 10);
+  EXPECT_EQ(set({"train.micro_batch=4"}).train.batch, 8);
+  const Config tiny = set({"train.steps=1"});
+  EXPECT_EQ(read(config::to_toml(tiny)), tiny) << "what the run uses is written";
+}
+
+TEST_F(Read, StagesOfAPipelineGetTheirMicroBatches) {
+  const std::vector<std::string> chunks = {"parallel.chunks=2"};
+  EXPECT_EQ(read(kSmall, chunks, "pipe=4").train.micro_batch, 2);
+  EXPECT_EQ(read(kSmall, chunks).train.micro_batch, 8) << "no grid yet";
+  EXPECT_EQ(read(kSmall, {}, "pipe=4").train.micro_batch, 8) << "one pass is right there";
+  EXPECT_EQ(read(kSmall, {"parallel.chunks=2", "train.micro_batch=1"}, "pipe=4").train.micro_batch,
+            1);
 }
 
 TEST_F(Read, WholeNumbersAreNumbersToo) {
@@ -218,7 +292,7 @@ TEST_F(Read, BytesKnowTheirVocabulary) {
 }
 
 TEST_F(Read, KeysAndSectionsMayComeInAnyOrderAndDotted) {
-  EXPECT_EQ(read("data.text = \"t\"\n" + kModel), small());
+  EXPECT_EQ(read("data.text = \"/t\"\n" + kModel), small());
   EXPECT_EQ(read("train = {steps = 20}\n" + kSmall).train.steps, 20);
   EXPECT_EQ(read("\xEF\xBB\xBF# with a byte order mark and \\r\r\n" + kSmall), small());
 }

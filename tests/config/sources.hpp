@@ -19,7 +19,7 @@ namespace fourfold::test {
 /// Six lines that leave nothing to ask for but the data, and two that name it.
 inline const std::string kModel =
     "[model]\nvocab = 512\nwidth = 64\nheads = 4\nlayers = 2\ncontext = 16\n";
-inline const std::string kData = "[data]\ntext = \"t\"\n";
+inline const std::string kData = "[data]\ntext = \"/t\"\n";
 inline const std::string kSmall = kModel + kData;
 
 /// What kSmall is.
@@ -30,7 +30,7 @@ inline config::Config small() {
   config.model.heads = 4;
   config.model.layers = 2;
   config.model.context = 16;
-  config.data.text = "t";
+  config.data.text = "/t";
   config.train.micro_batch = config.train.batch;
   return config;
 }

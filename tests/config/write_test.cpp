@@ -54,8 +54,9 @@ TEST_F(Write, StrangeTextsReadBack) {
         std::string("a\nb\r\n\tc"), std::string(" # no comment "), std::string("Zoë 文字 🙂"),
         std::string("\xC2\x85\xE2\x80\xA8"), std::string("'single'"), std::string("\x7F"),
         std::string("\\"), std::string("\\u0041"), std::string(2000, 'x'), controls}) {
-    config.data.text = text;
-    config.data.cache = text + text;
+    config.data.text = "/" + text;
+    config.data.cache = "/" + text + text;
+    config.train.init_from = "/" + text;
     EXPECT_EQ(again(config), config) << config::to_toml(config);
   }
 }
@@ -63,9 +64,9 @@ TEST_F(Write, StrangeTextsReadBack) {
 TEST_F(Write, TheLongestPathsReadBack) {
   Config config = small();
   config.data.text = "";
-  config.data.tokens = std::string(4094, 'a');
-  config.data.validation_tokens = std::string(682, '\x01') + "ab";
-  config.data.cache = std::string(2047, '"');
+  config.data.tokens = "/" + std::string(4093, 'a');
+  config.data.validation_tokens = "/" + std::string(682, '\x01') + "a";
+  config.data.cache = "/" + std::string(2046, '"');
   EXPECT_EQ(again(config), config);
 }
 

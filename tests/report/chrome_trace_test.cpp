@@ -90,6 +90,21 @@ TEST(ChromeTrace, SpansHaveTimesInMicrosecondsAndWhatTheyAreAbout) {
   EXPECT_EQ(gather["args"]["queued_us"], 0.25e6);
 }
 
+TEST(ChromeTrace, SpansAreNamedAfterTheirLayers) {
+  report::RankTrace rank = sample_trace(0);
+  for (comm::Span& span : rank.spans) span.layer = "h.3.mlp.c_fc";
+  rank.spans.back().layer.clear();
+  const json trace = json::parse(report::chrome_trace({rank}));
+  const json& events = trace["traceEvents"];
+  const json linear = find(events, "name", "h.3.mlp.c_fc linear");
+  EXPECT_EQ(linear["args"]["kind"], "linear");
+  EXPECT_EQ(linear["args"]["layer"], "h.3.mlp.c_fc");
+  EXPECT_EQ(find(events, "cat", "wait")["name"], "wait: h.3.mlp.c_fc all_gather x");
+  EXPECT_EQ(find(events, "name", "h.3.mlp.c_fc reduce_scatter x")["args"]["kind"],
+            "reduce_scatter");
+  EXPECT_FALSE(find(events, "name", "all_gather z")["args"].contains("layer"));
+}
+
 TEST(ChromeTrace, WithoutSpansIsStillATrace) {
   EXPECT_TRUE(json::parse(report::chrome_trace({}))["traceEvents"].empty());
 }

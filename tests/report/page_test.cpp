@@ -35,6 +35,15 @@ TEST(Page, ShowsTheRun) {
   EXPECT_TRUE(has(html, "rank 1 (host n1) x=1"));
   EXPECT_TRUE(has(html, "wait: all_gather over x, 1.00 s, 4.00 KiB"));
   EXPECT_TRUE(has(html, "width = 24"));
+  EXPECT_TRUE(has(html, "<tr><td>command</td><td>fourfold train a.toml</td></tr>"));
+}
+
+TEST(Page, NamesTheLayersOfBlocks) {
+  report::RunData run = sample_run();
+  for (comm::Span& span : run.traces[0].spans) span.layer = "h.3.mlp.c_fc";
+  const std::string html = report::page(run);
+  EXPECT_TRUE(has(html, "<title>h.3.mlp.c_fc linear, 3.00 s"));
+  EXPECT_TRUE(has(html, "<title>wait: h.3.mlp.c_fc all_gather over x, 1.00 s"));
 }
 
 TEST(Page, TablesAreOfAMeanStep) {
@@ -64,15 +73,17 @@ TEST(Page, IsSafeWhateverTheTextsHold) {
   const std::string bad = "<script>\"'&";
   run.name = run.about = run.configuration = bad;
   run.figures[0] = {bad, bad};
+  run.facts[0] = {bad, bad};
   run.memory[0].first = bad;
   run.steps[2].exposed[bad] = Seconds(0.1);
   run.communication[{schedule::Op::kAllReduce, bad, 2}] = {};
   run.traces[0].host = run.traces[0].lanes[2] = bad;
-  run.traces[0].spans[0].name = run.traces[0].spans[1].axes = bad;
+  run.traces[0].spans[0].name = run.traces[0].spans[0].layer = bad;
+  run.traces[0].spans[1].axes = bad;
   const std::string html = report::page(run);
   EXPECT_FALSE(has(html, "<script"));
   EXPECT_FALSE(has(html, "\"'&<"));
-  EXPECT_GE(count(html, report::escaped(bad)), 12U);
+  EXPECT_GE(count(html, report::escaped(bad)), 15U);
 }
 
 TEST(Page, NeedsNothingElse) {

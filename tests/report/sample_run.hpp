@@ -58,6 +58,7 @@ inline report::RunData sample_run(int steps = 5, int ranks = 2) {
   run.name = "sample";
   run.about = "a model on a grid";
   run.figures = {{"loss", "1.2345"}, {"mfu", "0.5"}};
+  run.facts = {{"started", "2025-03-01 14:05:09 +0100"}, {"command", "fourfold train a.toml"}};
   for (int i = 1; i <= steps; ++i) {
     run.steps.push_back({i, 5.0 / i, Seconds(0.5), {{"x", Seconds(0.1)}, {"y+z", Seconds(0.05)}}});
   }

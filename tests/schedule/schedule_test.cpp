@@ -52,6 +52,16 @@ TEST(Schedule, NumbersOperationsInOrderOverAllLanes) {
   EXPECT_EQ(schedule.operations(), 3);
 }
 
+TEST(Schedule, KnowsTheLayerOfCompute) {
+  Schedule schedule;
+  schedule.compute("linear dW", Flops(1), Bytes(1), "h.3.mlp.c_fc");
+  const auto& step = std::get<Compute>(schedule.steps()[0]);
+  EXPECT_EQ(step.layer, "h.3.mlp.c_fc");
+  EXPECT_EQ(step.name, "linear dW");
+  EXPECT_NE(step, (Compute{"linear dW", Flops(1), Bytes(1)}));
+  EXPECT_TRUE(to_string(schedule).starts_with("compute h.3.mlp.c_fc linear dW: "));
+}
+
 TEST(Schedule, KeepsItsStepsInStreamOrder) {
   const Schedule schedule = linear();
   ASSERT_EQ(schedule.steps().size(), 5U);

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/config/defaults.hpp"
+
+#include <algorithm>
+
+namespace fourfold::config {
+
+namespace {
+
+/// One pass, unless ranks of a pipeline have several stages: these need a multiple of the places.
+std::int64_t default_micro_batch(const Config& config) {
+  const std::int64_t batch = config.train.batch;
+  const int places = config.parallel.sizes.pipe;
+  const bool several = config.parallel.chunks > 1 && batch % places == 0;
+  return several ? batch / places : batch;
+}
+
+std::int64_t next_multiple(std::int64_t number, std::int64_t of) {
+  return (number + of - 1) / of * of;
+}
+
+}  // namespace
+
+void settle_defaults(Draft& draft) {
+  TrainConfig& train = draft.config.train;
+  OptimConfig& optim = draft.config.optim;
+  const auto given = [&](const char* key) { return draft.places.contains(key); };
+  if (train.micro_batch == 0) {
+    train.micro_batch = default_micro_batch(draft.config);
+  } else if (!given("train.batch")) {
+    train.batch = next_multiple(train.batch, train.micro_batch);
+  }
+  if (!given("optim.warmup")) {
+    optim.warmup = std::min(optim.warmup, train.steps);
+  } else if (!given("train.steps")) {
+    train.steps = std::max(train.steps, optim.warmup);
+  }
+  if (!given("optim.min_lr")) {
+    optim.min_lr = std::min(optim.min_lr, optim.lr);
+  } else if (!given("optim.lr")) {
+    optim.lr = std::max(optim.lr, optim.min_lr);
+  }
+}
+
+}  // namespace fourfold::config
