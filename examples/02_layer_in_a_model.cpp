@@ -13,6 +13,7 @@
 #include "fourfold/nn/linear.hpp"
 #include "fourfold/nn/vectors.hpp"
 #include "fourfold/tensor/random.hpp"
+#include "fourfold/tensor/shard.hpp"
 
 using namespace fourfold;
 using at::Tensor;
@@ -52,14 +53,14 @@ class Model {
   nn::Vectors biases_;
 };
 
-/// This rank's part of the input: rows over data, z and y, columns over x.
+/// This rank's part of the input: rows over data, z and y, columns over x. Sizes that do not divide
+/// are refused: rows of zeros would count in the loss.
 Tensor input_of(const tensor::Mesh& mesh) {
-  const grid::Shape shape = {kRows, kWidth};
+  Tensor whole = at::empty({kRows, kWidth}, at::kDouble);
+  const grid::Block all{{{0, kRows}, {0, kWidth}}};
+  tensor::fill_normal(whole, {kRows, kWidth}, all, tensor::key_of(1, "input"), 1);
   const grid::Layout layout({Axes{Axis::kData, Axis::kZ, Axis::kY}, Axes(Axis::kX)});
-  Tensor part = at::empty(layout.shard_shape(shape, mesh.grid()), at::kDouble);
-  tensor::fill_normal(part, shape, layout.block(shape, mesh.grid(), mesh.coord()),
-                      tensor::key_of(1, "input"), 1);
-  return part;
+  return tensor::shard(mesh, whole, layout);
 }
 
 /// Forward and backward; the gradients of this rank's parts of all parameters, by name.
@@ -77,20 +78,16 @@ std::map<std::string, Tensor> gradients(const tensor::Mesh& mesh, const Model& m
   return result;
 }
 
-/// Throws unless this rank's gradients are the parts of the serial ones that belong to it.
+/// Throws unless the ranks' gradients together are the serial ones.
 void compare(const tensor::Mesh& mesh, const Model& model,
              const std::map<std::string, Tensor>& serial) {
   const auto found = gradients(mesh, model);
   for (const nn::ParameterPtr& parameter : model.parameters()) {
-    const grid::Block block =
-        parameter->layout().block(parameter->spec().shape, mesh.grid(), mesh.coord());
-    Tensor expected = serial.at(parameter->name());
-    for (std::size_t d = 0; d < block.ranges.size(); ++d) {
-      const grid::Range& range = block.ranges[d];
-      expected = expected.narrow(static_cast<std::int64_t>(d), range.begin, range.size());
-    }
-    const Tensor difference = found.at(parameter->name()).sub(expected).abs();
-    const double error = difference.max().item<double>() / expected.abs().max().item<double>();
+    const Tensor& expected = serial.at(parameter->name());
+    const Tensor whole = tensor::unshard(mesh, found.at(parameter->name()), parameter->spec().shape,
+                                         parameter->layout());
+    const double error =
+        whole.sub(expected).abs().max().item<double>() / expected.abs().max().item<double>();
     if (!(error <= 1e-10)) throw Error(concat(parameter->name(), " is wrong by ", error));
   }
 }

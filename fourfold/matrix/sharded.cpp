@@ -2,9 +2,9 @@
 #include "fourfold/matrix/sharded.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/random.hpp"
+#include "fourfold/tensor/shard.hpp"
 
 namespace fourfold::matrix {
 
@@ -37,16 +37,8 @@ Shard::Shard(const Mesh& mesh, Kind kind, Axis axis, grid::Shape shape, Tensor l
 }
 
 Tensor Shard::cut(const Mesh& mesh, Kind kind, Axis axis, const Tensor& whole) {
-  const grid::Shape shape = whole.sizes().vec();
-  const Tensor local = part(mesh, kind, axis, shape, whole.scalar_type());
-  if (mesh.dry()) return local;
-  Tensor view = whole.detach();
-  const grid::Block block = block_here(mesh, kind, axis, shape);
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    const grid::Range& range = block.ranges[d];
-    view = view.narrow(static_cast<std::int64_t>(d), range.begin, range.size());
-  }
-  return local.copy_(view);
+  check_divides(mesh.grid(), kind, axis, whole.sizes().vec());
+  return tensor::shard(mesh, whole, layout_of(kind, axis));
 }
 
 Tensor Shard::normal_part(const Mesh& mesh, Kind kind, Axis axis, const grid::Shape& shape,
@@ -64,22 +56,7 @@ Tensor Shard::zero_part(const Mesh& mesh, Kind kind, Axis axis, const grid::Shap
 }
 
 Tensor Shard::gathered(Kind kind, Axis axis) const {
-  const grid::Layout layout = layout_of(kind, axis);
-  Tensor whole = local_.detach();
-  for (std::size_t d = 0; d < shape_.size(); ++d) {
-    const auto dim = static_cast<std::int64_t>(d);
-    const grid::Axes& axes = layout.dim(d);
-    whole = whole.movedim(dim, 0).contiguous();
-    for (std::size_t i = axes.size(); i-- > 0;) {  // fine pieces make up the coarse ones
-      const auto purpose =
-          axes[i] == Axis::kZ ? tensor::Purpose::kWeights : tensor::Purpose::kActivations;
-      whole = tensor::all_gather(mesh_->comm(axes[i], purpose), whole).wait();
-    }
-    whole = whole.movedim(0, dim);
-  }
-  whole = whole.contiguous();
-  // A rank alone has gathered nothing: the whole must not be its own memory.
-  return whole.is_alias_of(local_) ? whole.clone() : whole;
+  return tensor::unshard(*mesh_, local_, shape_, layout_of(kind, axis));
 }
 
 Tensor Shard::local_gradient() const {

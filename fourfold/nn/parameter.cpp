@@ -23,6 +23,11 @@ Axes joined(const Axes& first, const Axes& second) {
   return Axes(std::move(all));
 }
 
+ParameterSpec checked(const Mesh& mesh, ParameterSpec spec) {
+  spec.check(mesh);
+  return spec;
+}
+
 std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
@@ -46,16 +51,15 @@ Tensor real_part(const Tensor& shard, const grid::Block& block) {
 Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& precision,
                      std::uint64_t seed)
     : mesh_(&mesh),
-      spec_(std::move(spec)),
+      spec_(checked(mesh, std::move(spec))),
       precision_(precision),
       seed_(seed),
       layout_(spec_.layout()),
-      shard_shape_(layout_.shard_shape(spec_.shape, mesh.grid())) {
+      shard_shape_(layout_.shard_shape(spec_.shape, mesh.grid())),
+      passes_(spec_.name) {
   const grid::Grid& grid = mesh.grid();
   FOURFOLD_CHECK(precision.master == tensor::statistics_type(precision.compute), spec_.name,
                  ": parameters of bf16 are kept in float, others in their own type");
-  FOURFOLD_CHECK(spec_.shape.size() == 1 || spec_.shape.size() == 2);
-  FOURFOLD_CHECK(spec_.gathered.size() <= 2, "at most two axes are gathered");
   rows_ = grid::shard_size(spec_.shape[0], spec_.kept, grid);
   if (spec_.shape.size() == 2) columns_ = grid::shard_size(spec_.shape[1], spec_.columns, grid);
   for (const std::int64_t extent : shard_shape_) size_ *= extent;
@@ -157,9 +161,18 @@ void Parameter::move_gradient_to(const Tensor& home) {
   gradient_ = home;
 }
 
+Tensor Parameter::gradient() const {
+  mesh_->backlog().drain();
+  if (sum_.defined()) {
+    throw InvariantError(spec_.name +
+                         ": a part of the gradient waits for the backward pass of another graph");
+  }
+  return has_gradient_ ? gradient_ : Tensor();
+}
+
 void Parameter::drop_gradient() {
   gradient_ = Tensor();
-  has_gradient_ = false;
+  forget_gradient();
 }
 
 Parameter::Slot Parameter::gradient_slot() {
@@ -216,25 +229,36 @@ std::int64_t Parameter::gathered_bytes() const {
 // --- gradients of uses
 
 Parameter::Use::~Use() {
-  if (open_ && --parameter_->uses_ == 0) parameter_->sum_ = Tensor();
+  if (open_) --parameter_->uses_;  // what others have added stays
+}
+
+/// Whether it was the last that was open.
+bool Parameter::Use::close() {
+  FOURFOLD_CHECK(open_, parameter_->name(), ": a second backward pass through the same graph");
+  parameter_->passes_.arrive();
+  open_ = false;
+  if (--parameter_->uses_ > 0) return false;
+  parameter_->passes_.complete();
+  return true;
 }
 
 void Parameter::Use::end() {
-  FOURFOLD_CHECK(open_, parameter_->name(), ": a second backward pass through the same graph");
-  open_ = false;
-  if (--parameter_->uses_ == 0) parameter_->reduce_sum();
+  if (close()) parameter_->reduce_sum();
+}
+
+std::function<void(const Tensor&)> Parameter::Use::ending() {
+  FOURFOLD_CHECK(!parameter_->sum_.defined(), parameter_->name(), ": a part of another kind");
+  const bool completes = close();
+  return
+      [parameter = parameter_, completes, last = parameter_->passes_.last()](const Tensor& part) {
+        parameter->accumulate(part);
+        if (completes) parameter->complete(last);
+      };
 }
 
 void Parameter::Use::end_later(std::int64_t bytes, std::function<Tensor()> part) {
-  FOURFOLD_CHECK(open_, parameter_->name(), ": a second backward pass through the same graph");
-  FOURFOLD_CHECK(!parameter_->sum_.defined(), parameter_->name(), ": a part of another kind");
-  open_ = false;
-  const bool completes = --parameter_->uses_ == 0;
-  parameter_->mesh_->backlog().add(
-      bytes, [parameter = parameter_, part = std::move(part), completes, last = parameter_->last_] {
-        parameter->accumulate(part());
-        if (completes) parameter->complete(last);
-      });
+  parameter_->mesh_->backlog().add(bytes,
+                                   [add = ending(), part = std::move(part)] { add(part()); });
 }
 
 std::shared_ptr<Parameter::Use> Parameter::use() {
@@ -260,7 +284,8 @@ Parameter::Slot Parameter::sum_slot(at::ScalarType wire) {
 }
 
 void Parameter::reduce_sum() {
-  if (!sum_.defined()) return complete(last_);
+  const bool last = passes_.last();
+  if (!sum_.defined()) return complete(last);
   const LayerScope issuer(layer());
   const MemoryScope scope(MemoryClass::kCommunication);
   const Tensor own = own_part(outer_blocks() == 1 ? sum_ : pad(sum_)).to(wire_);
@@ -269,7 +294,7 @@ void Parameter::reduce_sum() {
       gradient_comm(), own,
       mesh_->overlap().weight_gradients ? comm::Priority::kBackground : comm::Priority::kUrgent));
   mesh_->backlog().add(static_cast<std::int64_t>(own.nbytes()),
-                       [self = shared_from_this(), reduced, last = last_] {
+                       [self = shared_from_this(), reduced, last] {
                          self->accumulate(reduced->wait());
                          self->complete(last);
                        });

@@ -10,6 +10,7 @@
 
 #include "fourfold/comm/layer_scope.hpp"
 #include "fourfold/grid/layout.hpp"
+#include "fourfold/nn/passes.hpp"
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/mesh.hpp"
 #include "fourfold/tensor/product.hpp"
@@ -32,7 +33,9 @@ struct Precision {
   static Precision bf16() { return {at::kBFloat16, at::kFloat}; }
 };
 
-/// What a parameter is, before it exists on any rank.
+/// What a parameter is, before it exists on any rank. Of the axes x, y, z and data each that has
+/// more than one rank is in one of `kept`, `gathered`, `columns` and `replicas`: none else says
+/// what the ranks along it have, and how their gradients become one (docs/gradients.md).
 struct ParameterSpec {
   std::string name;
   grid::Shape shape;         ///< of the global tensor
@@ -47,6 +50,8 @@ struct ParameterSpec {
   double mean = 0;
 
   grid::Layout layout() const;
+  /// Throws InvariantError, with the name, unless layers and the optimizer can work with it there.
+  void check(const Mesh& mesh) const;
 };
 
 /// New values of parameters that travel together. Whether they have arrived is decided by who has
@@ -68,7 +73,8 @@ struct Arrival {
 /// an optimizer gives it (`live_in`), or else in its own when they are needed first.
 class Parameter final : public tensor::Gatherable, public std::enable_shared_from_this<Parameter> {
  public:
-  /// Every element of the initial values is a function of (seed, name, global index).
+  /// Every element of the initial values is a function of (seed, name, global index). Throws
+  /// InvariantError for a spec that cannot work on this mesh.
   Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& precision, std::uint64_t seed);
 
   const ParameterSpec& spec() const { return spec_; }
@@ -77,6 +83,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   std::string_view layer() const {
     return std::string_view(spec_.name).substr(0, spec_.name.rfind('.'));
   }
+  const Mesh& mesh() const { return *mesh_; }
   const grid::Layout& layout() const { return layout_; }
   /// Of this rank's shard, with padding.
   const grid::Shape& shard_shape() const { return shard_shape_; }
@@ -106,13 +113,14 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   void expect_values(std::shared_ptr<Arrival> arrival) { arrival_ = std::move(arrival); }
 
   /// The gradient of the shard, in the master type, with all that was on its way. Undefined before
-  /// a backward pass has made one.
-  Tensor gradient() const {
-    mesh_->backlog().drain();
-    return has_gradient_ ? gradient_ : Tensor();
-  }
+  /// a backward pass has made one. Throws InvariantError when a part of it waits for the backward
+  /// pass of another graph.
+  Tensor gradient() const;
   /// The next gradient replaces this one.
-  void forget_gradient() { has_gradient_ = false; }
+  void forget_gradient() {
+    has_gradient_ = false;
+    sum_ = Tensor();
+  }
   bool has_gradient() const { return has_gradient_; }
   /// The gradient lives in `home` from now on, a tensor of its shape and type.
   void move_gradient_to(const Tensor& home);
@@ -147,23 +155,26 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
     void end();
     /// Its gradient of the shard, `bytes` of memory, is on its way: `part` waits for it.
     void end_later(std::int64_t bytes, std::function<Tensor()> part);
+    /// Its gradient of the shard is on its way, and the result is to be called with it.
+    std::function<void(const Tensor& part)> ending();
 
    private:
+    bool close();
+
     std::shared_ptr<Parameter> parameter_;  // a graph may outlive its model
     bool open_ = true;
   };
   /// Null while no graph is made.
   std::shared_ptr<Use> use();
 
-  /// Whether the pass that ends next is the last of its step.
-  void expect_last(bool last) { last_ = last; }
-  bool is_last() const { return last_; }
-  /// Called whenever a pass has added its last to the gradient, with what `is_last` was when it
-  /// did.
+  /// Where it is in the step of its optimizer, which is the one to change that.
+  Passes& passes() { return passes_; }
+  /// Before a backward pass of the step that its optimizer has begun.
+  void begin_pass() { passes_.begin_pass(uses_); }
+  /// Throws InvariantError unless the passes of the step have completed the gradient.
+  void check_passes_done() const { passes_.check_done(uses_); }
+  /// Called when a pass has completed the gradient, with whether it was the last of its step.
   void on_complete(std::function<void(bool last)> call) { on_complete_ = std::move(call); }
-  void complete(bool last) {
-    if (on_complete_) on_complete_(last);
-  }
 
   /// Rows at the parameter's use.
   std::int64_t rows() const { return rows_; }
@@ -212,6 +223,9 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   /// Has each piece of the values written, in the master type, and rounded where it belongs.
   void write(const std::function<void(Tensor&, const Rows&)>& write_rows) const;
   void initialise() const;
+  void complete(bool last) {
+    if (on_complete_) on_complete_(last);
+  }
   Slot sum_slot(at::ScalarType wire);
   void reduce_sum();
   std::int64_t outer_blocks() const;
@@ -233,7 +247,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   int uses_ = 0;  // that have not ended
   Tensor sum_;    // of the uses' gradients, of all rows, where it is to be reduced
   at::ScalarType wire_ = at::kFloat;  // in which it is
-  bool last_ = false;
+  Passes passes_;
   std::function<void(bool)> on_complete_;
   std::function<void()> on_gradient_;
   std::shared_ptr<Arrival> arrival_;
@@ -244,5 +258,9 @@ Tensor real_part(const Tensor& shard, const grid::Block& block);
 
 using ParameterPtr = std::shared_ptr<Parameter>;
 using Parameters = std::vector<ParameterPtr>;
+
+/// Throws InvariantError, in the name of `who`, for a list with null, with a parameter or a name
+/// twice, or with a parameter of another mesh.
+void check_parameters(const Mesh& mesh, const Parameters& parameters, const char* who);
 
 }  // namespace fourfold::nn

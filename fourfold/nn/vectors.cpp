@@ -36,6 +36,14 @@ std::vector<Bundle> bundle(const Parameters& parameters, const CommOf& comm_of) 
 
 }  // namespace
 
+Vectors::Vectors(const Mesh& mesh, Parameters parameters)
+    : mesh_(&mesh), parameters_(std::move(parameters)) {
+  check_parameters(mesh, parameters_, "Vectors");
+  for (const ParameterPtr& p : parameters_) {
+    if (p->spec().shape.size() != 1) throw InvariantError(p->name() + " is no vector");
+  }
+}
+
 std::string_view Vectors::layer() const {
   const std::string& first = parameters_.front()->name();
   const std::string& last = parameters_.back()->name();
@@ -91,30 +99,25 @@ namespace {
 
 /// Sums of gradients on their way.
 struct Reduction {
-  Parameters parameters;
-  bool last = false;  // of their step
+  std::vector<std::function<void(const Tensor&)>> endings;
   std::vector<Tensor> sources;
   std::vector<Tensor> parts;
   std::vector<comm::Work> works;  // the last: they wait before the tensors go
 
   void finish() {
     for (comm::Work& work : works) work.wait();
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      parameters[i]->accumulate(parts[i]);
-      parameters[i]->complete(last);
-    }
+    for (std::size_t i = 0; i < parts.size(); ++i) endings[i](parts[i]);
   }
 };
 
 }  // namespace
 
-void Vectors::reduce(const std::vector<Tensor>& gradients) const {
+void Vectors::reduce(const std::vector<Tensor>& gradients, const Uses& uses) const {
   const LayerScope issuer(layer());
   const auto priority =
       mesh_->overlap().weight_gradients ? comm::Priority::kBackground : comm::Priority::kUrgent;
   auto reduction = std::make_shared<Reduction>();
-  reduction->parameters = parameters_;
-  reduction->last = parameters_.at(0)->is_last();
+  for (const auto& use : uses) reduction->endings.push_back(use->ending());
   reduction->parts.resize(parameters_.size());
   reduction->sources.resize(parameters_.size());
   std::int64_t bytes = 0;
@@ -149,8 +152,9 @@ void Vectors::reduce(const std::vector<Tensor>& gradients) const {
 class GatherVectors : public torch::autograd::Function<GatherVectors> {
  public:
   static variable_list forward(AutogradContext* context, at::TensorList /*values*/,
-                               const Vectors* vectors) {
+                               const Vectors* vectors, const Vectors::Uses& uses) {
     remember(context, *vectors);
+    keep(context, uses);
     variable_list all = vectors->mesh_->gathers().take(*vectors);
     for (std::size_t i = 0; i < all.size(); ++i) {
       // What was not gathered is the parameter itself, and an output must be a tensor of its own.
@@ -161,15 +165,19 @@ class GatherVectors : public torch::autograd::Function<GatherVectors> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Vectors& vectors = remembered<Vectors>(context);
-    vectors.reduce(gradients);
-    return variable_list(vectors.parameters().size() + 1);
+    vectors.reduce(gradients, kept<Vectors::Uses>(context));
+    return variable_list(vectors.parameters().size() + 2);
   }
 };
 
 std::vector<Tensor> Vectors::gather() const {
   std::vector<Tensor> values;
-  for (const ParameterPtr& parameter : parameters_) values.push_back(parameter->leaf());
-  return GatherVectors::apply(at::TensorList(values), this);
+  Uses uses;
+  for (const ParameterPtr& parameter : parameters_) {
+    values.push_back(parameter->leaf());
+    uses.push_back(parameter->use());
+  }
+  return GatherVectors::apply(at::TensorList(values), this, uses);
 }
 
 }  // namespace fourfold::nn

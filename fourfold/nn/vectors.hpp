@@ -9,9 +9,9 @@ namespace fourfold::nn {
 
 class Vectors final : public tensor::Gatherable {
  public:
-  /// All vectors of one mesh.
-  Vectors(const Mesh& mesh, Parameters parameters)
-      : mesh_(&mesh), parameters_(std::move(parameters)) {}
+  /// All vectors of one mesh. Throws InvariantError for a list that is not of different vectors of
+  /// this mesh: a layer without a bias has none to give.
+  Vectors(const Mesh& mesh, Parameters parameters);
 
   /// The vectors as their layers use them, in the order given, brought together in one operation
   /// for each group of ranks. Differentiable: when the last of their gradients is there, all are
@@ -28,7 +28,8 @@ class Vectors final : public tensor::Gatherable {
 
  private:
   friend class GatherVectors;
-  void reduce(const std::vector<Tensor>& gradients) const;
+  using Uses = std::vector<std::shared_ptr<Parameter::Use>>;
+  void reduce(const std::vector<Tensor>& gradients, const Uses& uses) const;
   /// What the names of all have in common: "h.3".
   std::string_view layer() const;
 

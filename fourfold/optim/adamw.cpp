@@ -2,6 +2,7 @@
 #include "fourfold/optim/adamw.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "fourfold/base/check.hpp"
 
@@ -87,6 +88,10 @@ class Packers {
 
 AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec)
     : mesh_(&mesh), spec_(spec) {
+  nn::Parameters all;
+  for (const nn::Parameters& stage : stages) all.insert(all.end(), stage.begin(), stage.end());
+  nn::check_parameters(mesh, all, "AdamW");
+  for (const nn::ParameterPtr& p : all) p->passes().check_free();
   std::vector<Segment> segments;
   // Matrices and vectors may differ in type, and differ in decay.
   Packers packers(mesh, spec.decay, segments);
@@ -103,17 +108,61 @@ AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const 
   }
 }
 
-void AdamW::begin_step() {
-  for (FlatGroup& group : groups_) group.begin_step();
+AdamW::Step AdamW::begin_step(std::int64_t passes) {
+  if (in_step_) {
+    throw InvariantError("begin_step within a step: update it, or let go of it, before the next");
+  }
+  if (passes < 1) throw InvariantError(concat("begin_step(", passes, "): a step has passes"));
+  mesh_->backlog().drain();  // of a step without an update
+  for (FlatGroup& group : groups_) group.begin_step(passes);
+  in_step_ = true;
+  return Step(*this);
 }
 
-void AdamW::end_pass() {
+void AdamW::end_step() {
+  for (FlatGroup& group : groups_) group.end_step();
+  in_step_ = false;
+}
+
+void AdamW::Step::check(const char* call, State expected, const char* otherwise) const {
+  if (state_ == State::kEnded) throw InvariantError(concat(call, " after the step has ended"));
+  if (state_ != expected) throw InvariantError(concat(call, otherwise));
+}
+
+void AdamW::Step::begin_pass() {
+  for (const FlatGroup& group : optimizer_->groups_) begin_pass(group.parameters());
+}
+
+void AdamW::Step::begin_pass(const nn::Parameters& parameters) {
+  check("begin_pass", State::kPasses, " after reduce_gradients");
   // Gradients that are summed pass by pass must not mix with the next one's.
-  if (spec_.zero == Zero::kGradients) mesh_->backlog().drain();
+  if (optimizer_->spec_.zero == Zero::kGradients) optimizer_->mesh_->backlog().drain();
+  for (const nn::ParameterPtr& p : parameters) p->begin_pass();
+}
+
+double AdamW::Step::reduce_gradients() {
+  check("reduce_gradients", State::kPasses, " for a second time");
+  const double squares = optimizer_->reduce_gradients();
+  state_ = State::kReduced;
+  return squares;
+}
+
+void AdamW::Step::update(std::int64_t number, double rate, double gradient_scale) {
+  check("update", State::kReduced, " before reduce_gradients");
+  if (number < 1) throw InvariantError(concat("update of step ", number, ": steps count from 1"));
+  optimizer_->update(number, rate, gradient_scale);
+  end();
+}
+
+void AdamW::Step::end() {
+  if (std::exchange(state_, State::kEnded) != State::kEnded) optimizer_->end_step();
 }
 
 double AdamW::reduce_gradients() {
   mesh_->backlog().drain();
+  for (const FlatGroup& group : groups_) {
+    for (const nn::ParameterPtr& p : group.parameters()) p->check_passes_done();
+  }
   // In the order in which the backward pass ends them; those that have not begun do so here.
   double squares = 0;
   for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) {
@@ -132,13 +181,13 @@ Health AdamW::gradient_health(const nn::Parameter& parameter) const {
   throw InvariantError(parameter.name() + " is not one of the optimizer's");
 }
 
-void AdamW::update(std::int64_t step, double rate, double gradient_scale) {
+void AdamW::update(std::int64_t number, double rate, double gradient_scale) {
   const AdamStep numbers{.rate = rate,
                          .beta1 = spec_.beta1,
                          .beta2 = spec_.beta2,
                          .epsilon = spec_.epsilon,
                          .gradient_scale = gradient_scale,
-                         .step = step};
+                         .step = number};
   for (FlatGroup& group : groups_) {
     group.update(numbers);
     group.gather_values();

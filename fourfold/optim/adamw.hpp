@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <vector>
 
@@ -20,33 +21,77 @@ struct AdamWSpec {
 
 class AdamW {
  public:
+  class Step;
+
   /// Takes over the memory of the parameters and their gradients. The parameters are given in the
   /// order of use, so that gradients are complete in about the reverse order: those of the first
-  /// stage, which the backward pass reaches last, do not travel with others.
+  /// stage, which the backward pass reaches last, do not travel with others. Throws InvariantError
+  /// for a list with null, with a parameter or a name twice, or with a parameter of another mesh or
+  /// optimizer.
   AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec);
   AdamW(const Mesh& mesh, const nn::Parameters& parameters, const AdamWSpec& spec)
       : AdamW(mesh, std::vector<nn::Parameters>{parameters}, spec) {}
 
-  /// Before the first backward pass of a step: what was summed up is forgotten. Before the last one
-  /// reaches them, the parameters must be told to expect it (Parameter::expect_last).
-  void begin_step();
-  /// After each of them.
-  void end_pass();
+  /// Begins a step of so many backward passes, whose gradients add up: what was summed up before is
+  /// forgotten. Throws InvariantError when a step is under way.
+  [[nodiscard]] Step begin_step(std::int64_t passes = 1);
+
+  /// After `reduce_gradients`.
+  Health gradient_health(const nn::Parameter& parameter) const;
+
+ private:
+  double reduce_gradients();
+  void update(std::int64_t number, double rate, double gradient_scale);
+  void end_step();
+
+  const Mesh* mesh_;
+  AdamWSpec spec_;
+  std::deque<FlatGroup> groups_;  // in the order of use
+  bool in_step_ = false;
+};
+
+/// A step under way. It is written in one order, and any other throws InvariantError that says what
+/// is missing, as does a gradient that comes outside its passes:
+///
+///     optim::AdamW::Step step = optimizer.begin_step(passes);
+///     for (...) {
+///       step.begin_pass();
+///       loss_of(...).backward();
+///     }
+///     const double squares = step.reduce_gradients();
+///     step.update(number, rate, scale);
+///
+/// A step that goes without its update, as when an exception ends it, leaves the parameters as they
+/// were.
+class AdamW::Step {
+ public:
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+  ~Step() { end(); }
+
+  /// Before each backward pass.
+  void begin_pass();
+  /// The same for some of the parameters: those of a stage, where the passes of stages overlap.
+  void begin_pass(const nn::Parameters& parameters);
 
   /// After the last backward pass: sums the gradients over the replicas. Returns this rank's share
   /// of the square of their global norm: the sum over all ranks counts every element once.
   double reduce_gradients();
 
-  /// After `reduce_gradients`.
-  Health gradient_health(const nn::Parameter& parameter) const;
-
-  /// Changes the parameters; `step` counts from 1. The gradient is multiplied by `gradient_scale`.
-  void update(std::int64_t step, double rate, double gradient_scale);
+  /// Changes the parameters; `number` is that of the step and counts from 1. The gradient is
+  /// multiplied by `gradient_scale`. The step has ended.
+  void update(std::int64_t number, double rate, double gradient_scale);
 
  private:
-  const Mesh* mesh_;
-  AdamWSpec spec_;
-  std::deque<FlatGroup> groups_;  // in the order of use
+  friend class AdamW;
+  enum class State { kPasses, kReduced, kEnded };
+
+  explicit Step(AdamW& optimizer) : optimizer_(&optimizer) {}
+  void check(const char* call, State expected, const char* otherwise) const;
+  void end();
+
+  AdamW* optimizer_;
+  State state_ = State::kPasses;
 };
 
 /// What clipping leaves of gradients of this norm: at most `largest` of norm; 0 means no limit.

@@ -19,6 +19,11 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+nn::Parameters checked(const Mesh& mesh, nn::Parameters parameters) {
+  nn::check_parameters(mesh, parameters, "FlatGroup");
+  return parameters;
+}
+
 /// Zeros of that many elements, counted as of that class.
 Tensor zeros(std::int64_t count, at::ScalarType type, const Mesh& mesh, MemoryClass kind) {
   const MemoryScope scope(kind);
@@ -29,12 +34,13 @@ Tensor zeros(std::int64_t count, at::ScalarType type, const Mesh& mesh, MemoryCl
 
 FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, Zero zero)
     : mesh_(&mesh),
-      parameters_(std::move(parameters)),
+      parameters_(checked(mesh, std::move(parameters))),
       decay_(decay),
       zero_(zero),
       axes_(parameters_.at(0)->spec().replicas),
       replicas_(mesh.size(axes_)) {
   for (const nn::ParameterPtr& p : parameters_) {
+    p->passes().adopt();
     FOURFOLD_CHECK(p->spec().replicas == axes_, p->name(), " has other replicas");
     begins_.push_back(count_);
     count_ += round_up(p->size(), kAlignment);
@@ -66,6 +72,7 @@ FlatGroup::~FlatGroup() {
   for (const nn::ParameterPtr& p : parameters_) {
     p->on_complete({});
     p->on_gradient({});
+    p->passes().release();
   }
 }
 
@@ -116,16 +123,28 @@ grid::Range FlatGroup::part_range() const {
 
 // --- gradients
 
-void FlatGroup::begin_step() {
+void FlatGroup::begin_step(std::int64_t passes) {
+  reduction_.wait();  // of a step without an update
   for (const nn::ParameterPtr& p : parameters_) {
-    if (!sums_passes()) p->forget_gradient();
-    p->expect_last(false);
+    if (sums_passes()) {
+      p->drop_gradient();
+    } else {
+      p->forget_gradient();
+    }
+    p->passes().begin_step(passes);
   }
+  if (sums_passes()) gradients_ = Tensor();
   incomplete_ = parameters_.size();
+  in_step_ = true;
   has_sums_ = false;
   reducing_ = false;
   // The first step, or one after a validation, treats its values as others do theirs.
   if (!arrival_ || arrival_->waited) expect_values({});
+}
+
+void FlatGroup::end_step() {
+  in_step_ = false;
+  for (const nn::ParameterPtr& p : parameters_) p->passes().end_step();
 }
 
 /// Memory for the gradients of a pass. What lies between them must be zero.
@@ -136,7 +155,7 @@ void FlatGroup::provide_memory() {
 
 void FlatGroup::completed(bool last) {
   const comm::LayerScope scope("");  // the layer that came last is one of many
-  if (!last && !sums_passes()) return;
+  if (!in_step_ || (!last && !sums_passes())) return;
   if (--incomplete_ > 0) return;
   if (sums_passes()) return sum_pass();
   if (mesh_->overlap().data) reduce_gradients();

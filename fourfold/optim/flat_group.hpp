@@ -38,9 +38,11 @@ class FlatGroup {
   FlatGroup& operator=(const FlatGroup&) = delete;
   ~FlatGroup();
 
-  /// Forgets the gradients. When the last pass of the step has completed all of them, their sum
+  /// Forgets the gradients. When the last of so many passes has completed all of them, their sum
   /// over the replicas begins by itself.
-  void begin_step();
+  void begin_step(std::int64_t passes);
+  /// The step ends, with or without an update. Gradients that still come count for nothing.
+  void end_step();
   /// Begins the sum if it has not begun.
   void reduce_gradients();
   /// Of a part of the sum, which it waits for: over all replicas, every element counts once.
@@ -88,7 +90,8 @@ class FlatGroup {
   Tensor mean_;
   Tensor square_;
   std::size_t incomplete_ = 0;  // parameters whose gradients are still to come in the last pass
-  bool has_sums_ = false;       // of an earlier pass
+  bool in_step_ = false;
+  bool has_sums_ = false;  // of an earlier pass
   bool reducing_ = false;
   comm::Work reduction_;
   std::shared_ptr<nn::Arrival> arrival_;  // of the newest values

@@ -76,6 +76,7 @@ Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap)
       grid_(checked(grid, world)),
       dry_(!world.executes()),
       everyone_(world.communicator(grid.everyone(world.rank()))),
+      alone_(world.communicator(grid.group({}, world.rank()))),
       overlap_(overlap),
       backlog_(backlog_window(overlap, grid)),
       gathers_(overlap.weights, overlap.window),
@@ -87,11 +88,31 @@ Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap)
   }
 }
 
-const comm::Communicator& Mesh::comm(const Axes& axes, Purpose purpose) const {
+const comm::Communicator* Mesh::find_comm(const Axes& axes, Purpose purpose) const {
+  if (axes.empty()) return &alone_;
   for (const Entry& entry : entries_) {
-    if (entry.axes == axes && entry.purpose == purpose) return entry.comm;
+    if (entry.axes == axes && entry.purpose == purpose) return &entry.comm;
   }
-  throw InvariantError(concat("there is no communicator over ", axes, " for this purpose"));
+  return nullptr;
+}
+
+bool Mesh::has_comm(const Axes& axes, Purpose purpose) const {
+  return find_comm(axes, purpose) != nullptr;
+}
+
+const comm::Communicator& Mesh::comm(const Axes& axes, Purpose purpose) const {
+  const comm::Communicator* found = find_comm(axes, purpose);
+  if (found == nullptr) throw InvariantError(no_comm(axes, purpose));
+  return *found;
+}
+
+std::string Mesh::no_comm(const Axes& axes, Purpose purpose) const {
+  std::vector<std::string> names = {grid::to_string(Axes())};
+  for (const Entry& entry : entries_) {
+    if (entry.purpose == purpose) names.push_back(grid::to_string(entry.axes));
+  }
+  return concat("there is no communicator over ", axes, " for ", name_of(purpose), ", only over ",
+                join(names, ", "));
 }
 
 void Mesh::record(schedule::Schedule* schedule) {

@@ -37,9 +37,13 @@ class Mesh {
   /// This rank's among the blocks of a dimension split over `axes`.
   int index(const grid::Axes& axes) const { return grid_.index_along(axes, coord_); }
 
-  /// Throws InvariantError for axes that no layer of ours communicates over.
+  /// Over no axes: this rank alone. Throws InvariantError, with what there is, for axes that no
+  /// layer of ours communicates over for this purpose.
   const comm::Communicator& comm(const grid::Axes& axes,
                                  Purpose purpose = Purpose::kActivations) const;
+  bool has_comm(const grid::Axes& axes, Purpose purpose) const;
+  /// "there is no communicator over x for weights, only over none, z, ...".
+  std::string no_comm(const grid::Axes& axes, Purpose purpose) const;
 
   /// All ranks.
   const comm::Communicator& everyone() const { return everyone_; }
@@ -82,12 +86,15 @@ class Mesh {
     comm::Communicator comm;
   };
 
+  const comm::Communicator* find_comm(const grid::Axes& axes, Purpose purpose) const;
+
   comm::World* world_;
   grid::Grid grid_;
   grid::Coord coord_;
   bool dry_;
   std::vector<Entry> entries_;
   comm::Communicator everyone_;
+  comm::Communicator alone_;
   schedule::Schedule* recorder_ = nullptr;
   Overlap overlap_;
   // What is under way is the rank's, not the layers', who see a mesh that does not change.

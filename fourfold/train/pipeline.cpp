@@ -99,11 +99,10 @@ std::vector<Tensor> Pipeline::forward(const Unit& unit, const std::vector<Tensor
   return outputs;
 }
 
-void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients) {
+void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients,
+                        const BeginPass& begin_pass) {
   const model::Gpt& gpt = part(unit);
-  if (last_of_step(unit)) {
-    for (const nn::ParameterPtr& p : gpt.parameters()) p->expect_last(true);
-  }
+  begin_pass(gpt.parameters());
   if (needs_table_gradient(unit)) {
     table_arriving_.wait();
     table_->accumulate(std::exchange(table_gradient_, Tensor()));
@@ -129,8 +128,8 @@ void Pipeline::give_table_gradient() {
   keep_sending({{gradient}, tables.send(tensor::view(gradient), 0)});
 }
 
-double Pipeline::run(std::int64_t micro_batches, std::int64_t tokens_of_step,
-                     const ReadPass& read) {
+double Pipeline::run(std::int64_t micro_batches, std::int64_t tokens_of_step, const ReadPass& read,
+                     const BeginPass& begin_pass) {
   micro_batches_ = micro_batches;
   loss_ = 0;
   if (table_ && !owns_table_) table_->forget_gradient();
@@ -141,7 +140,7 @@ double Pipeline::run(std::int64_t micro_batches, std::int64_t tokens_of_step,
     std::vector<Tensor> arrived_now = arrived();
     if (i + 1 < units.size()) expect(units[i + 1]);
     if (!unit.forward) {
-      backward(unit, arrived_now);
+      backward(unit, arrived_now, begin_pass);
       continue;
     }
     Open open;

@@ -26,6 +26,9 @@ struct Pass {
 /// Reads a micro-batch of the step; with `data` false only what the batch is, without its tokens.
 using ReadPass = std::function<Pass(std::int64_t micro_batch, bool data)>;
 
+/// Called with the parameters of a stage before each of its backward passes.
+using BeginPass = std::function<void(const nn::Parameters& parameters)>;
+
 class Pipeline {
  public:
   /// Both stay while it is used. After the parameters have got their first values.
@@ -33,7 +36,8 @@ class Pipeline {
 
   /// All forward and backward passes of a step of so many micro-batches; returns the sum of the
   /// losses on ranks of the last stage, else 0.
-  double run(std::int64_t micro_batches, std::int64_t tokens_of_step, const ReadPass& read);
+  double run(std::int64_t micro_batches, std::int64_t tokens_of_step, const ReadPass& read,
+             const BeginPass& begin_pass);
 
   /// The forward passes alone, without a graph.
   double run_forward(std::int64_t micro_batches, std::int64_t tokens, const ReadPass& read);
@@ -66,7 +70,8 @@ class Pipeline {
   void keep_sending(Sent sent);
   std::vector<Tensor> forward(const Unit& unit, const std::vector<Tensor>& inputs,
                               std::int64_t tokens, const ReadPass& read, bool training);
-  void backward(const Unit& unit, const std::vector<Tensor>& gradients);
+  void backward(const Unit& unit, const std::vector<Tensor>& gradients,
+                const BeginPass& begin_pass);
   void give_table_gradient();
 
   const Mesh* mesh_;

@@ -57,9 +57,9 @@ tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
     if (twin.is_whole()) {
       twin.whole().loss(tokens, tokens, batch, 1, true).backward();
     } else {
-      Pipeline(dry, twin).run(recipe.batch / recipe.micro_batch, 1, [&](std::int64_t, bool) {
-        return Pass{batch, tokens, tokens};
-      });
+      const auto same = [&](std::int64_t, bool) { return Pass{batch, tokens, tokens}; };
+      Pipeline(dry, twin).run(recipe.batch / recipe.micro_batch, 1, same,
+                              [](const nn::Parameters&) {});
     }
     dry.backlog().drain();
   }
@@ -137,49 +137,45 @@ double Trainer::run_pass(const Pass& pass) {
 }
 
 /// Forward and backward passes of a step; returns this rank's part of the loss.
-double Trainer::run_passes(std::int64_t number, const ReadSample& read) {
-  const ReadPass read_one = reader(number, read);
-  const std::int64_t passes = recipe_.batch / recipe_.micro_batch;
+double Trainer::run_passes(optim::AdamW::Step& step, const ReadPass& read) {
   double loss = 0;
-  for (std::int64_t i = 0; i < passes; ++i) {
-    const Pass pass = read_one(i, true);
-    const bool last = i + 1 == passes;
-    if (last) {
-      for (const nn::ParameterPtr& p : stages_.parameters()) p->expect_last(true);
-    }
-    mesh_->gathers().begin_pass(gathers_, !last);
+  for (std::int64_t i = 0; i < passes(); ++i) {
+    step.begin_pass();
+    const Pass pass = read(i, true);
+    mesh_->gathers().begin_pass(gathers_, i + 1 < passes());
     loss += run_pass(pass);
     mesh_->gathers().end_pass();
-    optimizer_.end_pass();
   }
   return loss;
 }
 
-double Trainer::run_pipeline(std::int64_t number, const ReadSample& read) {
+double Trainer::run_pipeline(optim::AdamW::Step& step, const ReadPass& read) {
   mesh_->gathers().begin_pass(gathers_, false);
-  const double loss = pipeline_.run(recipe_.batch / recipe_.micro_batch,
-                                    recipe_.batch * recipe_.model.context, reader(number, read));
+  const double loss =
+      pipeline_.run(passes(), recipe_.batch * recipe_.model.context, read,
+                    [&](const nn::Parameters& parameters) { step.begin_pass(parameters); });
   mesh_->gathers().end_pass();
   return loss;
 }
 
 StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
-  optimizer_.begin_step();
+  optim::AdamW::Step step = optimizer_.begin_step(passes());
+  const ReadPass read_one = reader(number, read);
   double loss = 0;
   try {
-    loss = stages_.is_whole() ? run_passes(number, read) : run_pipeline(number, read);
+    loss = stages_.is_whole() ? run_passes(step, read_one) : run_pipeline(step, read_one);
   } catch (...) {
     mesh_->gathers().abandon();
     throw;
   }
-  const double squares = optimizer_.reduce_gradients();
+  const double squares = step.reduce_gradients();
   std::array<double, 2> sums = {stages_[0].counts_loss() ? loss : 0, squares};
   sum_over_everyone(*mesh_, sums);
   const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.rates.rate(number)};
   if (!std::isfinite(sums[0]) || !std::isfinite(sums[1])) {
     throw_not_finite(*mesh_, stages_, optimizer_, number, loss);
   }
-  optimizer_.update(number, result.rate, optim::clip_scale(result.grad_norm, recipe_.clip));
+  step.update(number, result.rate, optim::clip_scale(result.grad_norm, recipe_.clip));
   pipeline_.share_table();
   return result;
 }

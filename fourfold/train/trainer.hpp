@@ -63,8 +63,9 @@ class Trainer {
  private:
   Pass read_pass(std::int64_t first_sample, bool data, const ReadSample& read) const;
   double run_pass(const Pass& pass);
-  double run_passes(std::int64_t number, const ReadSample& read);
-  double run_pipeline(std::int64_t number, const ReadSample& read);
+  std::int64_t passes() const { return recipe_.batch / recipe_.micro_batch; }
+  double run_passes(optim::AdamW::Step& step, const ReadPass& read);
+  double run_pipeline(optim::AdamW::Step& step, const ReadPass& read);
   ReadPass reader(std::int64_t number, const ReadSample& read) const;
 
   const Mesh* mesh_;

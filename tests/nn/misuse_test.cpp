@@ -1,4 +1,4 @@
-// Uses that must fail, or must not fail silently, on one rank.
+// Uses that must fail, or must not fail silently.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/nn/elementwise.hpp"
 #include "fourfold/nn/loss.hpp"
 #include "fourfold/nn/positions.hpp"
 #include "fourfold/nn/token_table.hpp"
 #include "fourfold/nn/vectors.hpp"
+
+#include "tests/support/ranks.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -85,6 +88,156 @@ TEST_F(Misuse, VectorsWithOneGradientDoNotShareIt) {
       EXPECT_DOUBLE_EQ(parameter->gradient().max().item<double>(), pass) << parameter->name();
     }
   }
+}
+
+TEST_F(Misuse, AGradientIsNotReadBeforeAllOfItIsThere) {
+  on_threads(2, [](comm::World& world) {
+    const tensor::Mesh mesh(world, grid::Grid({.z = 2}));
+    const nn::Positions positions(mesh, "wpe", 3, 4, nn::Activations::kSharded,
+                                  nn::Precision::float64(), 1);
+    const auto run = [&] {
+      const Tensor hidden = at::zeros({6, 4}, at::kDouble).set_requires_grad(true);
+      return positions.add_to(at::mul(hidden, 1.0), {.samples = 4, .context = 3}).sum();
+    };
+    const auto largest = [&] { return positions.parameter()->gradient().max().item<double>(); };
+    {
+      const Tensor other = run();
+      run().backward();
+      std::string said;
+      try {
+        static_cast<void>(largest());
+      } catch (const InvariantError& error) {
+        said = error.what();
+      }
+      expect_on_all_ranks(world,
+                          said ==
+                              "wpe.weight: a part of the gradient waits for the backward pass "
+                              "of another graph",
+                          said);
+    }
+    run().backward();  // now it is: of two passes, with four samples each
+    expect_on_all_ranks(world, largest() == 8, "the sum of both");
+  });
+}
+
+// --- parameters of one's own
+
+using grid::Axes;
+using grid::Axis;
+
+/// What is said to a parameter of that spec on x=2, y=2, z=2, data=2; it communicates nothing.
+std::string refusal(const nn::ParameterSpec& spec) {
+  comm::World world = comm::recording::open(0, 16);
+  const tensor::Mesh mesh(world, grid::Grid({.x = 2, .y = 2, .z = 2, .data = 2}));
+  try {
+    const nn::Parameter parameter(mesh, spec, nn::Precision::float64(), 1);
+  } catch (const InvariantError& error) {
+    const std::string said = error.what();
+    return said.substr(0, said.find(" (docs/gradients.md"));
+  }
+  return "";
+}
+
+nn::ParameterSpec bias() {
+  return {.name = "fc.bias",
+          .shape = {16},
+          .kept = Axis::kX,
+          .gathered = {Axis::kY, Axis::kZ},
+          .summed = {Axis::kY, Axis::kZ}};
+}
+
+TEST(Spec, ThoseOfTheLayersWork) {
+  nn::ParameterSpec spec = bias();
+  EXPECT_EQ(refusal(spec), "");
+  spec.summed = Axis::kZ;  // rows that are copies along y
+  EXPECT_EQ(refusal(spec), "");
+  spec.kept = {Axis::kX, Axis::kY};
+  spec.gathered = spec.summed = Axis::kZ;
+  EXPECT_EQ(refusal(spec), "");
+  spec.gathered = spec.summed = {};
+  spec.replicas = {Axis::kData, Axis::kZ};
+  EXPECT_EQ(refusal(spec), "");
+}
+
+TEST(Spec, AnAxisThatNobodyNamesIsRefused) {
+  nn::ParameterSpec spec = bias();
+  spec.gathered = spec.summed = {};
+  EXPECT_EQ(refusal(spec),
+            "fc.bias: what do ranks along y=2 have of it? Name y in kept, gathered, columns or "
+            "replicas");
+  spec = bias();
+  spec.replicas = {};
+  EXPECT_EQ(refusal(spec),
+            "fc.bias: what do ranks along data=2 have of it? Name data in kept, gathered, columns "
+            "or replicas");
+}
+
+TEST(Spec, AnAxisThatMeansTwoThingsIsRefused) {
+  nn::ParameterSpec spec = bias();
+  spec.replicas = {Axis::kData, Axis::kZ};
+  EXPECT_EQ(refusal(spec),
+            "fc.bias: z is in more than one of kept, gathered, columns and replicas");
+}
+
+TEST(Spec, GroupsThatDoNotExistAreRefused) {
+  nn::ParameterSpec spec = bias();
+  spec.kept = Axis::kY;
+  spec.gathered = spec.summed = {Axis::kZ, Axis::kX};
+  EXPECT_EQ(refusal(spec),
+            "fc.bias: it cannot be gathered over z+x, since there is no communicator over z+x for "
+            "weights, only over none, z, y+z, x+z, data, data+z, pipe, y");
+  spec = bias();
+  spec.gathered = spec.summed = Axis::kY;
+  spec.replicas = {Axis::kZ, Axis::kData};
+  EXPECT_EQ(refusal(spec),
+            "fc.bias: it cannot be the same along z+data, since there is no communicator over "
+            "z+data for gradients, only over none, z, y+z, x+z, data, data+z, pipe, y");
+}
+
+TEST(Spec, SumsThatLeaveRowsOutAreRefused) {
+  nn::ParameterSpec spec = bias();
+  spec.summed = {};
+  EXPECT_EQ(refusal(spec),
+            "fc.bias: of what is gathered over y+z the gradients are summed over all of it, or "
+            "over the second of two axes, and not over none");
+  spec = bias();
+  spec.kept = {Axis::kX, Axis::kY};
+  spec.gathered = {Axis::kData, Axis::kZ};
+  spec.summed = Axis::kZ;
+  spec.replicas = {};
+  EXPECT_EQ(refusal(spec),
+            "fc.bias: ranks along data have different rows, so its gradients must be summed over "
+            "it");
+}
+
+TEST(Spec, ShapesThatAreNoneAreRefused) {
+  nn::ParameterSpec spec = bias();
+  spec.kept = {};
+  spec.columns = Axis::kX;
+  EXPECT_EQ(refusal(spec), "fc.bias: a vector has no columns to split over x");
+  spec.shape = {16, 4, 2};
+  EXPECT_EQ(refusal(spec), "fc.bias: a parameter has one dimension or two, not 3");
+  spec.shape = {16, 0};
+  EXPECT_EQ(refusal(spec), "fc.bias: a dimension of 0 elements");
+  spec.name = "";
+  EXPECT_EQ(refusal(spec), "a parameter without a name");
+}
+
+/// A vector that every rank along z has whole: it is gathered over nobody.
+TEST(Spec, VectorsThatAreNotGatheredWork) {
+  on_threads(4, [](comm::World& world) {
+    const tensor::Mesh mesh(world, grid::Grid({.x = 2, .z = 2}));
+    const auto vector = std::make_shared<nn::Parameter>(
+        mesh,
+        nn::ParameterSpec{
+            .name = "scale", .shape = {6}, .kept = Axis::kX, .replicas = {Axis::kData, Axis::kZ}},
+        nn::Precision::float64(), 1);
+    const nn::Vectors vectors(mesh, {vector});
+    vectors.gather()[0].sum().backward();
+    const Tensor gradient = vector->gradient();
+    expect_on_all_ranks(world, gradient.numel() == 3 && gradient.min().item<double>() == 1,
+                        "the gradient of its own use");
+  });
 }
 
 }  // namespace

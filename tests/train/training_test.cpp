@@ -188,10 +188,16 @@ void expect_blame(std::int64_t element) {
     const model::Stages stages(mesh, recipe_of().model, 8);
     const nn::Parameters parameters = stages.parameters();
     optim::AdamW optimizer(mesh, parameters, {});
-    for (const nn::ParameterPtr& p : parameters) p->gradient_slot().tensor.zero_();
-    parameters[4]->gradient().fill_(INFINITY);
-    if (world.rank() == 1) parameters[16]->gradient().view(-1)[element] = NAN;
-    EXPECT_FALSE(std::isfinite(optimizer.reduce_gradients()));
+    optim::AdamW::Step step = optimizer.begin_step();
+    step.begin_pass();
+    for (const nn::ParameterPtr& p : parameters) {
+      const std::shared_ptr<nn::Parameter::Use> use = p->use();
+      use->slot(at::kDouble).tensor.zero_();
+      if (p == parameters[4]) p->gradient().fill_(INFINITY);
+      if (p == parameters[16] && world.rank() == 1) p->gradient().view(-1)[element] = NAN;
+      use->end();
+    }
+    EXPECT_FALSE(std::isfinite(step.reduce_gradients()));
     std::string said;
     try {
       train::throw_not_finite(mesh, stages, optimizer, 7, 1.5);

@@ -1,0 +1,111 @@
+// What can go wrong with a parameter before anything is computed with it.
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/nn/parameter.hpp"
+
+namespace fourfold::nn {
+
+using grid::Axes;
+using grid::Axis;
+using tensor::Purpose;
+
+namespace {
+
+constexpr const char* kPage = " (docs/gradients.md, \"Parameters of one's own\")";
+
+void check_comm(const Mesh& mesh, const ParameterSpec& spec, const char* field, const Axes& axes,
+                Purpose purpose) {
+  if (mesh.has_comm(axes, purpose)) return;
+  throw InvariantError(concat(spec.name, ": it cannot be ", field, " ", axes, ", since ",
+                              mesh.no_comm(axes, purpose), kPage));
+}
+
+int times_named(const ParameterSpec& spec, Axis axis) {
+  int times = 0;
+  for (const Axes* axes : {&spec.kept, &spec.gathered, &spec.columns, &spec.replicas}) {
+    if (axes->contains(axis)) ++times;
+  }
+  return times;
+}
+
+/// Each axis means one thing: what the ranks along it have, and what becomes of their gradients.
+void check_axes(const Mesh& mesh, const ParameterSpec& spec) {
+  for (const Axis axis : {Axis::kX, Axis::kY, Axis::kZ, Axis::kData}) {
+    const int times = times_named(spec, axis);
+    if (times > 1) {
+      throw InvariantError(concat(spec.name, ": ", axis, " is in more than one of kept, gathered, ",
+                                  "columns and replicas", kPage));
+    }
+    if (times == 0 && mesh.size(axis) > 1) {
+      throw InvariantError(concat(spec.name, ": what do ranks along ", axis, "=", mesh.size(axis),
+                                  " have of it? Name ", axis,
+                                  " in kept, gathered, columns or replicas", kPage));
+    }
+  }
+}
+
+/// Rows are always split over z and data, and over x and y as the layer says.
+void check_sums(const ParameterSpec& spec) {
+  const Axes& gathered = spec.gathered;
+  const bool all = spec.summed == gathered;
+  const bool second = gathered.size() == 2 && spec.summed == Axes(gathered[1]);
+  if (!all && !second) {
+    throw InvariantError(concat(spec.name, ": of what is gathered over ", gathered,
+                                " the gradients are summed over all of it, or over the second of ",
+                                "two axes, and not over ", spec.summed, kPage));
+  }
+  if (!all && (gathered[0] == Axis::kZ || gathered[0] == Axis::kData)) {
+    throw InvariantError(concat(spec.name, ": ranks along ", gathered[0],
+                                " have different rows, so its gradients must be summed over it",
+                                kPage));
+  }
+}
+
+}  // namespace
+
+void ParameterSpec::check(const Mesh& mesh) const {
+  if (name.empty()) throw InvariantError("a parameter without a name");
+  if (shape.size() != 1 && shape.size() != 2) {
+    throw InvariantError(
+        concat(name, ": a parameter has one dimension or two, not ", shape.size()));
+  }
+  for (const std::int64_t size : shape) {
+    if (size < 1) throw InvariantError(concat(name, ": a dimension of ", size, " elements"));
+  }
+  if (shape.size() == 1 && !columns.empty()) {
+    throw InvariantError(concat(name, ": a vector has no columns to split over ", columns));
+  }
+  check_axes(mesh, *this);
+  check_comm(mesh, *this, "gathered over", gathered, Purpose::kWeights);
+  check_comm(mesh, *this, "summed over", summed, Purpose::kGradients);
+  check_sums(*this);
+  // The optimizer sums gradients over the replicas, and gathers new values.
+  check_comm(mesh, *this, "the same along", replicas, Purpose::kGradients);
+  check_comm(mesh, *this, "the same along", replicas, Purpose::kWeights);
+}
+
+void check_parameters(const Mesh& mesh, const Parameters& parameters, const char* who) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::size_t place = i + 1;
+    if (!parameters[i]) {
+      throw InvariantError(concat(who, ": number ", place, " of ", parameters.size(),
+                                  " parameters is null; a layer without a bias has none"));
+    }
+    const Parameter& parameter = *parameters[i];
+    if (&parameter.mesh() != &mesh) {
+      throw InvariantError(concat(who, ": ", parameter.name(), " is on another mesh"));
+    }
+    const auto [found, first] = places.emplace(parameter.name(), place);
+    if (first) continue;
+    const bool same = parameters[found->second - 1] == parameters[i];
+    throw InvariantError(
+        concat(who, ": number ", found->second, " and number ", place,
+               same ? " of the parameters are the same, " : " are two parameters of one name, ",
+               parameter.name()));
+  }
+}
+
+}  // namespace fourfold::nn
