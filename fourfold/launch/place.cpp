@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -127,7 +128,7 @@ Share divide(const Surroundings& all, const Sharers& sharers) {
     share.threads = std::max(1, *given / sharers.size);
   } else if (sharers.size <= cores) {
     const int each = cores / sharers.size;
-    const auto first = all.allowed.begin() + sharers.rank * each;
+    const auto first = all.allowed.begin() + std::ptrdiff_t{sharers.rank} * each;
     share.cores.assign(first, first + each);
     share.threads = each;
   } else if (narrower(all.allowed, all.launcher)) {
