@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
       return launch::run({ranks, {launch::this_program()}, report});
     }
     // A rank takes its share of its host's cores, as its number of threads and to run on.
-    launch::ensure_thread_variables(argv);
+    launch::ensure_library_variables(argv);
     launch::bind_to_cores();
   } catch (const Error& error) {
     report(error.what());

@@ -14,6 +14,7 @@
 #include "fourfold/base/processor.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/comm/mpi/mpi.hpp"
+#include "fourfold/launch/blas_core.hpp"
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/launch/launcher.hpp"
 #include "fourfold/tensor/gemm_rate.hpp"
@@ -99,6 +100,7 @@ nlohmann::json to_json(const comm::World& world, const std::vector<RankInfo>& ra
   nlohmann::json json = {{"version", FOURFOLD_VERSION},
                          {"libtorch", tensor::libtorch_version()},
                          {"blas", tensor::blas_library()},
+                         {"blas_kernels", launch::blas_core()},
                          {"mpi", comm::mpi::library_version()},
                          {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
                          {"choices", choices()},
@@ -124,6 +126,7 @@ void print(const comm::World& world, const std::vector<RankInfo>& ranks) {
   line("Fourfold", FOURFOLD_VERSION);
   line("libtorch", tensor::libtorch_version());
   line("BLAS", tensor::blas_library());
+  if (!launch::blas_core().empty()) line("BLAS kernels", launch::blas_core());
   line("MPI", comm::mpi::library_version());
   line("backends", "self, thread, mpi, recording");
   line("cores", concat(sysconf(_SC_NPROCESSORS_ONLN), " on this host"));

@@ -52,7 +52,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    fourfold::launch::ensure_thread_variables(argv);
+    fourfold::launch::ensure_library_variables(argv);
     fourfold::check_choices();
     return run(argc, argv);
   } catch (const fourfold::ConfigError& error) {

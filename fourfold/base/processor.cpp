@@ -111,6 +111,15 @@ ForcedChoice::~ForcedChoice() {
   state_of(choice_) = before_;
 }
 
+bool has_avx512() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+#else
+  return false;
+#endif
+}
+
 Tiles tiles_of_processor() {
 #ifdef __x86_64__
   constexpr unsigned kFeatures = 7;

@@ -66,6 +66,9 @@ class ForcedChoice {
   std::int8_t before_;
 };
 
+/// Whether this processor has the AVX-512 instructions of servers since Skylake.
+bool has_avx512();
+
 /// The tiles of AMX. Some virtual machines show that a processor has them but not the leaf of CPUID
 /// that describes them; oneDNN then configures no tile and dies of an illegal instruction.
 enum class Tiles { kNone, kUsable, kNotDescribed };

@@ -13,6 +13,7 @@
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/launch/blas_core.hpp"
 #include "fourfold/launch/launcher.hpp"
 #include "fourfold/launch/place.hpp"
 
@@ -109,15 +110,17 @@ int kernel_threads() {
   return static_cast<int>(variable("OPENBLAS_NUM_THREADS").value_or(usable_cores()));
 }
 
-void ensure_thread_variables(char** argv) {
-  if (!is_rank()) return;
-  const Share share = own_share();
-  if (!share.threads) return;
-  const auto variables = variables_for(*share.threads);
+void ensure_library_variables(char** argv) {
+  const Share share = is_rank() ? own_share() : Share();
+  auto variables = share.threads ? variables_for(*share.threads)
+                                 : std::vector<std::pair<std::string, std::string>>();
+  if (const std::string core = wanted_blas_core(); !core.empty()) {
+    variables.emplace_back("OPENBLAS_CORETYPE", core);
+  }
   if (variables.empty()) return;
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   execv(this_program().c_str(), argv);
-  throw Error("the program could not start itself again with its number of threads set");
+  throw Error("the program could not start itself again with the variables of its libraries set");
 }
 
 const Binding& bind_to_cores() {

@@ -21,10 +21,11 @@ std::vector<std::pair<std::string, std::string>> thread_variables(int ranks_on_h
 /// The threads that the numerical libraries of this process use.
 int kernel_threads();
 
-/// For a rank that was started without these variables (by a bare mpirun or srun): sets them to its
-/// share of the host (place.hpp) and starts the program again in place. Returns when there is
-/// nothing to do. Call first in main.
-void ensure_thread_variables(char** argv);
+/// Sets variables that the numerical libraries read when they load, and starts the program again in
+/// place: the thread variables of a rank that a bare mpirun or srun started without them, by its
+/// share of the host (place.hpp), and OPENBLAS_CORETYPE where OpenBLAS does not know the processor
+/// (blas_core.hpp). Returns when there is nothing to set. Call it first in main.
+void ensure_library_variables(char** argv);
 
 struct Binding {
   std::string cores;   ///< that the process is bound to, as in "0-3", or "any"

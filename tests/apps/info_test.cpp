@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "fourfold/base/processor.hpp"
 #include "fourfold/base/text.hpp"
 
 #include "tests/support/process.hpp"
@@ -66,6 +67,16 @@ TEST(Info, ShowsWhatTheProcessorDecidesAndWhatIsForced) {
       EXPECT_NE(printed.find(line), std::string::npos) << line << " in\n" << printed;
     }
   }
+}
+
+/// OpenBLAS takes a processor that it does not know for one without AVX.
+TEST(Info, TheKernelsOfOpenBlasFitTheProcessor) {
+  std::string printed;
+  const auto free = info(kByProcessor, printed);
+  if (free["blas_kernels"] == "") GTEST_SKIP() << "another BLAS than OpenBLAS is loaded";
+  if (can_take_special_way(Choice::kVectors)) EXPECT_NE(free["blas_kernels"], "Prescott");
+  EXPECT_EQ(info({"OPENBLAS_CORETYPE=Prescott"}, printed)["blas_kernels"], "Prescott");
+  EXPECT_NE(printed.find("BLAS kernels   Prescott\n"), std::string::npos) << printed;
 }
 
 TEST(CommandLine, AForcedChoiceThatIsNoneIsOneLineWithStatusTwo) {

@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
       job.command.insert(job.command.end(), arguments.begin() + 2, arguments.end());
       return launch::run(job);
     }
-    launch::ensure_thread_variables(argv);
+    launch::ensure_library_variables(argv);
   } catch (const Error& error) {
     report(error.what());
     return error.exit_status();
