@@ -151,6 +151,7 @@ TEST(BadInput, Grids) {
        train(work, {"--ranks", "2", "--set", "parallel.strategy=summa2d"})},
       {"--ranks", train(work, {"--ranks", "0"})},
       {"--rank 5", {"dryrun", work.config(), "--grid", "x=2", "--rank", "5"}},
+      {"--ranks-per-host 0", {"dryrun", work.config(), "--grid", "x=2", "--ranks-per-host", "0"}},
   };
   for (const Case& c : cases) expect_refusal(work, c);
 }

@@ -301,5 +301,34 @@ TEST(DryRunCommand, TellsWhatARealRunDoes) {
   EXPECT_GT(result["schedule"].size(), 100U);
 }
 
+TEST(DryRunCommand, SaysForWhichHostsItCountsMessages) {
+  const Workspace work;
+  const auto dry_run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"dryrun", work.config(),     "--grid", "x=2,z=2",
+                                    "--set",  "model.width=512", "--json", work.path("dry.json")};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = Workspace::fourfold(all);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return lines(outcome.out).at(1);
+  };
+  const auto sum = [&](const std::string& key) {
+    const json result = work.json("dry.json");
+    std::int64_t all = 0;
+    for (const json& each : result["communication"]) all += each[key].get<std::int64_t>();
+    return all;
+  };
+  EXPECT_EQ(dry_run({}),
+            "messages are counted as if all 4 ranks were on one host; --ranks-per-host N says "
+            "otherwise");
+  EXPECT_EQ(work.json("dry.json")["ranks_per_host"], 4);
+  const std::int64_t messages = sum("messages");
+  const std::int64_t bytes = sum("wire_bytes");
+  EXPECT_EQ(dry_run({"--ranks-per-host", "2"}),
+            "messages are counted for 2 hosts with 2 ranks each, in the order of ranks");
+  EXPECT_EQ(work.json("dry.json")["ranks_per_host"], 2);
+  EXPECT_GT(sum("messages"), messages);
+  EXPECT_EQ(sum("wire_bytes"), bytes);
+}
+
 }  // namespace
 }  // namespace fourfold::test

@@ -55,11 +55,16 @@ TEST(Replay, TheScheduleOfARealRunEnds) {
   EXPECT_EQ(replay(grid, all), "");
 }
 
-TEST(Replay, APipelineWithOneQueueALaneWouldHang) {
-  const grid::Grid grid({.pipe = 4});
+/// A stage issues the receive of the next hidden state before it sends its own on. With several
+/// chunks the stages form a ring, in which each send would wait for the one before it.
+TEST(Replay, WithOneQueueALaneAnInterleavedPipelineWouldHang) {
   const auto one_queue = [](const Issue& issue) { return schedule::Queue{issue.lane}; };
-  const std::string stuck = replay(grid, dry_schedules(grid, pipeline_recipe(1)), one_queue);
-  EXPECT_NE(stuck, "");
+  for (const int stages : {2, 4}) {
+    const grid::Grid grid({.pipe = stages});
+    const auto schedules = dry_schedules(grid, pipeline_recipe(2));
+    EXPECT_EQ(replay(grid, schedules), "") << grid;
+    EXPECT_NE(replay(grid, schedules, one_queue), "") << grid;
+  }
 }
 
 TEST(Replay, OtherStepsEnd) {
