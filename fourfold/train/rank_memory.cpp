@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/host_memory.hpp"
@@ -116,8 +117,10 @@ namespace {
 Bytes peak_of_rank(const grid::Grid& grid, int rank, const Recipe& recipe) {
   constexpr std::int64_t kMostTimes = 8;
   const std::int64_t all = recipe.batch / recipe.micro_batch;
-  // So many passes are under way together, or one after the other on the same memory.
-  const std::int64_t first = 2 * std::int64_t{grid.size(grid::Axis::kPipe)} * recipe.chunks;
+  // So many passes are under way together, and one that takes the memory of another; with chunks
+  // only multiples of the places are possible.
+  const std::int64_t places = grid.size(grid::Axis::kPipe);
+  const std::int64_t first = recipe.chunks > 1 ? 2 * places * recipe.chunks : places + 1;
   Recipe some = recipe;
   const auto peak_of_passes = [&](std::int64_t passes) {
     some.batch = passes * recipe.micro_batch;
@@ -135,12 +138,27 @@ Bytes peak_of_rank(const grid::Grid& grid, int rank, const Recipe& recipe) {
   return peak;
 }
 
+/// The places of a pipeline one of which needs the most. Of places with as many blocks the earlier
+/// one has more passes under way; the last one has the head.
+std::vector<int> telling_places(const Recipe& recipe, int places) {
+  std::vector<int> telling;
+  std::set<std::int64_t> seen;
+  const std::vector<model::Stage> stages = model::cut(recipe.model, places * recipe.chunks);
+  for (int place = 0; place < places; ++place) {
+    const std::int64_t blocks = stages[static_cast<std::size_t>(place)].blocks.size();
+    const bool only_one = recipe.chunks > 1 || place == 0 || place + 1 == places;
+    if (only_one || seen.insert(blocks).second) telling.push_back(place);
+  }
+  return telling;
+}
+
 }  // namespace
 
-Bytes peak_memory(const Recipe& recipe, const grid::Sizes& sizes) {
+Bytes peak_memory(const Recipe& recipe, const grid::Sizes& sizes, Bytes enough) {
   const grid::Grid grid(sizes);
   Bytes largest;
-  for (int place = 0; place < sizes.pipe; ++place) {
+  for (const int place : telling_places(recipe, sizes.pipe)) {
+    if (largest > enough) break;
     grid::Coord coord;
     coord[grid::Axis::kPipe] = place;
     largest = std::max(largest, peak_of_rank(grid, grid.rank_of(coord), recipe));

@@ -52,7 +52,8 @@ StepCost estimate(const Recipe& recipe, const grid::Sizes& sizes);
 
 /// The peak of the tensors of a rank, by dry runs of all layers, and of as many passes as can
 /// matter; where these would be very many, a little more than the peak. With a pipeline of the rank
-/// that has the most.
-Bytes peak_memory(const Recipe& recipe, const grid::Sizes& sizes);
+/// that has the most, or of the first that is found to need more than `enough`.
+Bytes peak_memory(const Recipe& recipe, const grid::Sizes& sizes,
+                  Bytes enough = RankMemory::unlimited().bytes);
 
 }  // namespace fourfold::train

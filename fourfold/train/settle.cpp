@@ -56,7 +56,7 @@ std::optional<std::size_t> first_with_room(const Config& config, std::vector<Can
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     Candidate& one = candidates[i];
     if (one.memory > kDoubt * static_cast<double>(memory.value())) continue;
-    const Bytes needed = peak_memory(recipe_of(config, one.choice), one.choice.sizes);
+    const Bytes needed = peak_memory(recipe_of(config, one.choice), one.choice.sizes, memory);
     if (needed <= memory) return i;
     one.memory = static_cast<double>(needed.value());
   }
@@ -65,9 +65,13 @@ std::optional<std::size_t> first_with_room(const Config& config, std::vector<Can
 
 [[noreturn]] void refuse_all(const Config& config, int ranks,
                              const std::vector<Candidate>& candidates, const RankMemory& memory) {
-  const Candidate& least =
+  Candidate least =
       *std::min_element(candidates.begin(), candidates.end(),
                         [](const Candidate& a, const Candidate& b) { return a.memory < b.memory; });
+  if (least.choice.sizes.pipe > 1) {  // not all of its places have been looked at
+    const Bytes peak = peak_memory(recipe_of(config, least.choice), least.choice.sizes);
+    least.memory = static_cast<double>(peak.value());
+  }
   throw ConfigError(
       concat("no grid of ", ranks, ranks == 1 ? " rank" : " ranks",
              " has room for this model: ", least.choice.sizes, " needs the least, about ",

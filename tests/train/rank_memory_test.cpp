@@ -41,7 +41,7 @@ Config large_config() {
   config.model.vocab = 51200;
   config.model.width = 12288;
   config.model.heads = 96;
-  config.model.layers = 12;
+  config.model.layers = 8;
   config.model.context = 2048;
   config.train.batch = config.train.micro_batch = 256;
   config.train.precision = config::Precision::kBf16;
@@ -107,22 +107,39 @@ TEST(RankMemory, IsNoLessThanThatOfVeryManyPasses) {
   }
 }
 
+void expect_largest(const Config& config, const grid::Sizes& sizes) {
+  const Recipe recipe = train::recipe_of(config);
+  const grid::Grid grid(sizes);
+  Bytes largest;
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    largest = std::max(largest, dry_peak(grid, rank, recipe));
+  }
+  EXPECT_EQ(train::peak_memory(recipe, sizes), largest) << sizes;
+}
+
 TEST(RankMemory, IsThatOfTheLargestRank) {
   Config config = config_of("4d");
   config.model.vocab = 515;  // which nothing divides
   config.train.micro_batch = 4;
-  std::vector<grid::Sizes> some = grids(config, 8);
-  some.push_back({.pipe = 3});
-  some.push_back({.data = 2, .pipe = 4});
-  for (const grid::Sizes& sizes : some) {
-    const Recipe recipe = train::recipe_of(config);
-    const grid::Grid grid(sizes);
-    Bytes largest;
-    for (int rank = 0; rank < grid.ranks(); ++rank) {
-      largest = std::max(largest, dry_peak(grid, rank, recipe));
+  for (const grid::Sizes& sizes : grids(config, 8)) expect_largest(config, sizes);
+}
+
+TEST(RankMemory, IsThatOfTheLargestPlaceOfAPipeline) {
+  Config config = config_of("4d");
+  config.train.batch = 32;
+  config.train.micro_batch = 2;
+  for (const std::int64_t layers : {7, 10}) {
+    for (const std::int64_t vocab : {64, 4000}) {
+      config.model.layers = layers;
+      config.model.vocab = vocab;
+      for (const grid::Sizes& sizes :
+           {grid::Sizes{.pipe = 2}, grid::Sizes{.pipe = 4}, grid::Sizes{.data = 2, .pipe = 5}}) {
+        expect_largest(config, sizes);
+      }
     }
-    EXPECT_EQ(train::peak_memory(recipe, sizes), largest) << sizes;
   }
+  config.parallel.chunks = 2;
+  expect_largest(config, {.pipe = 4});
 }
 
 TEST(RankMemory, LeavesOutGridsThatNeedMore) {
