@@ -196,7 +196,7 @@ void Linear::backward_products(Call& call) const {
 // sum of the input's gradient.
 Flow<Tensor> Linear::flow(Tensor input, Tensor bias) const {
   FOURFOLD_CHECK_EQ(input.dim(), 2, spec_.name, ": the input is a matrix");
-  FOURFOLD_CHECK_EQ(bias.defined(), bias_ != nullptr, spec_.name);
+  check_bias(bias);
   const auto call = std::make_shared<Call>(*this);
   const at::TensorOptions options = input.options();
   call->use = weight_->use();

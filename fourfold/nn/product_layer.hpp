@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "fourfold/base/check.hpp"
 #include "fourfold/nn/flow.hpp"
 #include "fourfold/nn/parameter.hpp"
 
@@ -52,6 +53,16 @@ class ProductLayer {
 
  protected:
   explicit ProductLayer(LinearSpec spec) : spec_(std::move(spec)) {}
+
+  /// Throws InvariantError unless it is this layer's as gathered: one of another size might be
+  /// spread over the columns without a word.
+  void check_bias(const Tensor& bias) const {
+    const std::int64_t expected = bias_ ? bias_->rows() : 0;
+    const std::int64_t found = bias.defined() ? bias.numel() : 0;
+    if (found == expected) return;
+    throw InvariantError(concat(spec_.name, ": a bias of ", found, " elements instead of the ",
+                                expected, " that Vectors::gather gives"));
+  }
 
   LinearSpec spec_;
   ParameterPtr weight_;

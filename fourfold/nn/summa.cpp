@@ -218,7 +218,7 @@ SummaLinear::SummaLinear(const Mesh& mesh, const LinearSpec& spec, const Precisi
 }
 
 Flow<Tensor> SummaLinear::flow(Tensor input, Tensor bias) const {
-  FOURFOLD_CHECK_EQ(bias.defined(), bias_ != nullptr, spec_.name);
+  check_bias(bias);
   return product_->flow(std::move(input), std::move(bias));
 }
 

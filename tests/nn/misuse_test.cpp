@@ -9,8 +9,10 @@
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/nn/elementwise.hpp"
+#include "fourfold/nn/linear.hpp"
 #include "fourfold/nn/loss.hpp"
 #include "fourfold/nn/positions.hpp"
+#include "fourfold/nn/summa.hpp"
 #include "fourfold/nn/token_table.hpp"
 #include "fourfold/nn/vectors.hpp"
 
@@ -86,6 +88,27 @@ TEST_F(Misuse, VectorsWithOneGradientDoNotShareIt) {
     at::add(v[0], v[1]).sum().backward();
     for (const nn::ParameterPtr& parameter : vectors.parameters()) {
       EXPECT_DOUBLE_EQ(parameter->gradient().max().item<double>(), pass) << parameter->name();
+    }
+  }
+}
+
+TEST_F(Misuse, ABiasThatIsNotTheLayersIsRefused) {
+  const nn::LinearSpec spec{.name = "fc", .in = 4, .out = 8};
+  const nn::Linear linear(mesh_, spec, nn::Precision::float64(), 1);
+  const nn::SummaLinear summa(mesh_, spec, nn::Precision::float64(), 1);
+  const Tensor input = at::zeros({2, 4}, at::kDouble);
+  for (const nn::ProductLayer* layer :
+       std::initializer_list<const nn::ProductLayer*>{&linear, &summa}) {
+    for (const std::int64_t size : {0, 1}) {
+      const Tensor bias = size == 0 ? Tensor() : at::zeros({size}, at::kDouble);
+      try {
+        static_cast<void>(layer->forward(input, bias));
+        FAIL() << size;
+      } catch (const InvariantError& error) {
+        EXPECT_EQ(std::string(error.what()),
+                  concat("fc: a bias of ", size,
+                         " elements instead of the 8 that Vectors::gather gives"));
+      }
     }
   }
 }
