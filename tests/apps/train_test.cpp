@@ -48,8 +48,9 @@ TEST(Train, LeavesAFolderAndResults) {
     EXPECT_TRUE(result["steps"][3][key].is_number()) << key;
   }
   EXPECT_LT(result["steps"][3]["loss"], result["steps"][0]["loss"]);
-  for (const char* key : {"val_loss", "tokens_per_second", "model_flops_per_second",
-                          "gemm_flops_per_second", "mfu", "peak_rss_bytes"}) {
+  for (const char* key :
+       {"val_loss", "tokens_per_second", "model_flops_per_second", "gemm_flops_per_second", "mfu",
+        "construction_bytes", "peak_bytes", "peak_rss_bytes"}) {
     EXPECT_GT(result["summary"][key].get<double>(), 0) << key;
   }
   for (const char* key : {"parameters", "gradients", "optimizer", "activations"}) {
@@ -299,6 +300,20 @@ TEST(DryRunCommand, TellsWhatARealRunDoes) {
     EXPECT_EQ(4 * a["calls"].get<std::int64_t>(), b["calls"]);
   }
   EXPECT_GT(result["schedule"].size(), 100U);
+  // The ranks of this grid hold the same, as far as the model's sizes divide.
+  const auto near = [](const json& a, const json& b) {
+    return std::abs(a.get<double>() / b.get<double>() - 1) < 0.02;
+  };
+  const json& summary = real["summary"];
+  EXPECT_TRUE(near(result["construction_bytes"], summary["construction_bytes"])) << summary;
+  EXPECT_LT(result["construction_bytes"], result["peak_bytes"]);
+  EXPECT_GE(summary["peak_bytes"], summary["construction_bytes"]);
+  std::int64_t construction = 0;
+  for (const auto& [kind, bytes] : result["construction"].items()) {
+    construction += bytes.get<std::int64_t>();
+  }
+  EXPECT_EQ(construction, result["construction_bytes"]);
+  EXPECT_NE(dry.out.find("construction"), std::string::npos);
 }
 
 TEST(DryRunCommand, SaysForWhichHostsItCountsMessages) {

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "fourfold/comm/self/self.hpp"
+#include "fourfold/comm/world.hpp"
 #include "fourfold/tensor/memory.hpp"
 
 #include "tests/checkpoint/support.hpp"
@@ -262,6 +264,34 @@ TEST(Weights, ReadsTheFilesOfOthers) {
                           p->name());
     }
   });
+}
+
+/// Weights are read a few rows at a time, into what is there: nothing is held twice.
+TEST(Weights, TakeLittleMemoryToRead) {
+  constexpr std::int64_t kMib = 1 << 20;
+  const Folder folder;
+  GptSpec spec = small_spec(nn::Precision::bf16());
+  spec.vocabulary = 8192;
+  spec.width = 384;  // the table is 12 MiB in float
+  comm::World world = comm::self::open();
+  const tensor::Mesh mesh(world, grid::Grid());
+  const model::Stages written(mesh, spec, 1);
+  checkpoint::save_weights(mesh, written, folder.path());
+  spec.seed = 99;
+  tensor::MemoryMeter meter;
+  const tensor::MemoryMeter::Counting counting(meter);
+  const model::Gpt gpt(mesh, spec, 1);
+  EXPECT_EQ(meter.now().total(), Bytes(0));  // a model has no memory until it has values
+  checkpoint::load_weights(gpt, folder.path());
+  std::int64_t own = 0;
+  for (const nn::ParameterPtr& p : gpt.parameters()) {
+    own += static_cast<std::int64_t>(p->value().nbytes());
+  }
+  EXPECT_EQ(meter.now()[tensor::MemoryClass::kParameters], Bytes(own));
+  EXPECT_LT(meter.at_peak().total(), Bytes(own + 4 * kMib));
+  for (std::size_t i = 0; i < gpt.parameters().size(); ++i) {
+    EXPECT_TRUE(at::equal(gpt.parameters()[i]->value(), written.whole().parameters()[i]->value()));
+  }
 }
 
 /// What loading into a model of `spec` says.

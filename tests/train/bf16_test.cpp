@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "fourfold/base/processor.hpp"
 #include "fourfold/train/trainer.hpp"
 
 #include "tests/model/compare.hpp"
@@ -19,9 +20,11 @@ using nn::Activations;
 using train::Recipe;
 
 // A number of bf16 has 8 bits: it is wrong by up to 1/256. Errors of tensors are those of an
-// element, of the largest element of the tensor; products of a few layers add some up.
-constexpr double kElements = 0.06;
-constexpr double kNorm = 0.015;
+// element, of the largest element of the tensor; products of a few layers add some up. Native
+// products on a processor without AVX-512 round partial sums too (docs/decisions/006).
+const bool kNative = takes_special_way(Choice::kBf16Products);
+const double kElements = kNative ? 0.15 : 0.06;
+const double kNorm = kNative ? 0.05 : 0.015;
 
 GptSpec spec_of(std::int64_t heads) {
   GptSpec spec;
@@ -149,7 +152,6 @@ TEST(Bf16, SumsOfManyPassesAreThoseOfFloat64) {
 
 // --- training
 
-/// Grids follow float64 from afar: a step's rounding is in the next one's weights.
 TEST(Bf16, TrainingFollowsFloat64) {
   constexpr std::int64_t kSteps = 10;
   Recipe recipe = small_recipe(true, kSteps);
@@ -160,8 +162,8 @@ TEST(Bf16, TrainingFollowsFloat64) {
         grid::Sizes{.z = 2, .pipe = 2}, grid::Sizes{.y = 2, .data = 2}}) {
     const grid::Grid grid(sizes);
     on_threads(grid.ranks(), [&](comm::World& world) {
-      const double worst = difference(train_on(world, grid, recipe), exact);
-      expect_on_all_ranks(world, worst <= 0.03, concat(grid, ": ", worst));
+      const std::string wrong = too_far_from_float64(train_on(world, grid, recipe), exact);
+      expect_on_all_ranks(world, wrong.empty(), concat(grid, ", ", wrong));
     });
   }
 }

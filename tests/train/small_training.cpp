@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "fourfold/base/processor.hpp"
+#include "fourfold/base/text.hpp"
 #include "fourfold/comm/self/self.hpp"
 
 namespace fourfold::test {
@@ -62,6 +64,23 @@ double difference(const std::vector<StepResult>& a, const std::vector<StepResult
     }
   }
   return worst;
+}
+
+std::string too_far_from_float64(const std::vector<StepResult>& rough,
+                                 const std::vector<StepResult>& exact) {
+  if (rough.size() != exact.size()) return "another number of steps";
+  // Native products on a processor without AVX-512 round partial sums too.
+  const bool native = takes_special_way(Choice::kBf16Products);
+  const double loss_tolerance = native ? 0.02 : 0.005;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const double norm_tolerance = i > 0 ? 0.1 : native ? 0.05 : 0.005;
+    const double loss = std::abs(rough[i].loss / exact[i].loss - 1);
+    const double norm = std::abs(rough[i].grad_norm / exact[i].grad_norm - 1);
+    if (loss <= loss_tolerance && norm <= norm_tolerance) continue;
+    return concat("step ", i + 1, ": loss ", rough[i].loss, " and norm ", rough[i].grad_norm,
+                  ", in float64 ", exact[i].loss, " and ", exact[i].grad_norm);
+  }
+  return "";
 }
 
 }  // namespace fourfold::test
