@@ -108,6 +108,9 @@ TEST(Schedule, DiffersInEveryPartOfAStep) {
   EXPECT_NE(issued(kReduce, Axis::kX, 2, 1, 0), base);
   EXPECT_NE(issued(kReduce, Axis::kX, 4, 2, 0), base);
   EXPECT_NE(issued(kReduce, Axis::kX, 4, 1, 1), base);
+  Schedule across_hosts;
+  across_hosts.issue(kReduce, Axis::kX, 4, 1, 0, schedule::Reach::kNetwork);
+  EXPECT_NE(across_hosts, base);
   const auto computed = [](const char* name, double flops, int bytes) {
     Schedule schedule;
     schedule.compute(name, Flops(flops), Bytes(bytes));
@@ -132,6 +135,11 @@ TEST(Schedule, SumsItsTraffic) {
     EXPECT_EQ(one.traffic(), schedule::traffic_of(broadcast, 4, index));
     EXPECT_EQ(one.traffic().messages, index == 0 ? 2 : 0);
   }
+  Schedule across_hosts;
+  across_hosts.issue(kReduce, Axis::kX, 4, 1, 0, schedule::Reach::kNetwork);
+  EXPECT_EQ(across_hosts.traffic(), schedule::traffic_of(kReduce, 4, 1, schedule::Reach::kNetwork));
+  EXPECT_EQ(schedule::to_string(across_hosts),
+            "issue #0 on lane 0: all_reduce sum of 1048576 f32 over x (1 of 4, across hosts)\n");
   Schedule alone;
   alone.issue(kReduce, Axis::kX, 1, 0, 0);
   EXPECT_EQ(alone.traffic(), Traffic{});
