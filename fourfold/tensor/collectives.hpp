@@ -45,8 +45,7 @@ class [[nodiscard]] Pending {
   // memory of a rank does not depend on timing, and is the same in a dry run.
   Tensor source_;
   Tensor value_;
-  comm::Work
-      work_;  // the last member: it is destroyed first, and waits before the tensors are freed
+  comm::Work work_;  // last member: destroyed first, and waits before tensors are freed
 };
 
 /// A view of a tensor, which must be contiguous. The caller keeps it alive until the operation is

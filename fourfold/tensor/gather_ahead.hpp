@@ -17,8 +17,7 @@ namespace fourfold::tensor {
 struct Gathered {
   std::vector<Tensor> tensors;
   std::vector<Tensor> sources;
-  std::vector<comm::Work>
-      works;  // the last member: they are destroyed first, and wait before the tensors are freed
+  std::vector<comm::Work> works;  // last member: destroyed first, and wait before tensors are freed
 
   void wait() {
     for (comm::Work& work : works) work.wait();

@@ -40,7 +40,7 @@ class Panels {
   Tensor own_;
   std::array<Tensor, 2> buffers_;
   std::array<comm::Work, 2>
-      works_;  // the last member: they are destroyed first, and wait before the tensors are freed
+      works_;  // last member: destroyed first, and wait before tensors are freed
 };
 
 /// Sum t is the sum of summand number t of all ranks, and goes to rank t of the group. There is
@@ -71,7 +71,7 @@ class PanelSums {
   Tensor sum_;  // the sum of this rank
   std::array<Tensor, 2> summands_;
   std::array<comm::Work, 2>
-      works_;  // the last member: they are destroyed first, and wait before the tensors are freed
+      works_;  // last member: destroyed first, and wait before tensors are freed
 };
 
 }  // namespace fourfold::tensor

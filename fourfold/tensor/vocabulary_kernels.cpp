@@ -18,7 +18,7 @@ std::int64_t row_of(std::int64_t token, const grid::Range& here) {
   return token >= here.begin && token < here.end ? token - here.begin : -1;
 }
 
-/// Calls body(row, chunk offset) for every token that is here, for every chunk.
+/// Calls body(t, row) for every token t, where row is the token's row in the table, or -1.
 template <class Body>
 void for_each_row(const Tensor& tokens, const grid::Range& here, const Body& body) {
   const auto* ids = elements<const std::int64_t>(tokens);
