@@ -39,8 +39,7 @@ class Panels {
   int taken_ = 0;
   Tensor own_;
   std::array<Tensor, 2> buffers_;
-  std::array<comm::Work, 2>
-      works_;  // last member: destroyed first, and wait before tensors are freed
+  std::array<comm::Work, 2> works_;  // last member: destroyed first, and they wait
 };
 
 /// Sum t is the sum of summand number t of all ranks, and goes to rank t of the group. There is
@@ -70,8 +69,7 @@ class PanelSums {
   int sent_ = 0;
   Tensor sum_;  // the sum of this rank
   std::array<Tensor, 2> summands_;
-  std::array<comm::Work, 2>
-      works_;  // last member: destroyed first, and wait before tensors are freed
+  std::array<comm::Work, 2> works_;  // last member: destroyed first, and they wait
 };
 
 }  // namespace fourfold::tensor
