@@ -1,6 +1,7 @@
 // A GPT of the architecture of GPT-2, on any grid. Its parameters have the names that they have in
 // Hugging Face's model, but not the shapes: weights are out × in, and the rows of c_attn are
-// ordered [head][q|k|v]. SPDX-License-Identifier: Apache-2.0
+// ordered [head][q|k|v].
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
