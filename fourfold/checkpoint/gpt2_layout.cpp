@@ -7,7 +7,7 @@ namespace fourfold::checkpoint {
 
 namespace {
 
-/// Our row of c_attn -> the file's column.
+/// Maps our rows of c_attn to the columns of the file.
 std::vector<std::int64_t> qkv_order(const model::GptSpec& spec) {
   const std::int64_t size = spec.width / spec.heads;
   std::vector<std::int64_t> order;

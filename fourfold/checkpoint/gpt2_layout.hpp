@@ -1,5 +1,5 @@
-// How a GPT's parameters lie in the files of Hugging Face's GPT-2: names, shapes, and the order of
-// rows and columns.
+// The layout of a GPT's parameters in the files of Hugging Face's GPT-2: names, shapes, and the
+// order of rows and columns.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,24 +11,25 @@
 
 namespace fourfold::checkpoint {
 
-/// What a file has for one of our parameters. Ours are out × in, with c_attn's rows in the order
-/// [head][q|k|v]; files have the weights of blocks in × out, and c_attn's columns in the order
-/// [q|k|v][head].
+/// The tensor of a file that corresponds to one of our parameters. Ours are out × in, and the rows
+/// of c_attn are in the order [head][q|k|v]. In files the weights of blocks are in × out, and the
+/// columns of c_attn are in the order [q|k|v][head].
 struct FileTensor {
   std::string name;  ///< without the prefix "transformer."
   std::vector<std::int64_t> shape;
   bool transposed = false;
-  /// For each of our rows the file's row, or column where it is transposed. Empty: the same.
+  /// For each of our rows the row of the file, or the column where the tensor is transposed. Empty
+  /// means the same order.
   std::vector<std::int64_t> order;
 };
 
-/// Of the parameter `name` with that shape.
+/// The tensor for the parameter `name` with that shape.
 FileTensor file_tensor(const model::GptSpec& spec, const std::string& name,
                        const std::vector<std::int64_t>& shape);
 
-/// The prefix of all names but that of the head, in files that we write. A head of its own is known
-/// to other programs only beside names with the prefix; without one, names are those of the files
-/// that GPT-2 came with.
+/// The prefix of all names except that of the head, in files that we write. Other programs
+/// recognise an untied head only if the other names have the prefix. With a tied head there is no
+/// prefix, and the names are those of GPT-2's original files.
 std::string name_prefix(const model::GptSpec& spec);
 
 }  // namespace fourfold::checkpoint

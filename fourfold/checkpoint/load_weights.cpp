@@ -19,7 +19,7 @@ using at::Tensor;
 
 namespace {
 
-/// A tensor of the folder, and what it is called there.
+/// A tensor of the folder, and its name there.
 struct Found {
   std::string name;
   at::ScalarType type;
@@ -45,7 +45,7 @@ at::ScalarType scalar_type(formats::Dtype dtype, const std::string& tensor) {
   }
 }
 
-/// Files with more positions than the model uses are welcome.
+/// Whether the shape fits. A file may have more positions than the model uses.
 bool fits(const FileTensor& wanted, const std::vector<std::int64_t>& shape) {
   if (wanted.name != "wpe.weight") return shape == wanted.shape;
   return shape.size() == 2 && shape[0] >= wanted.shape[0] && shape[1] == wanted.shape[1];
@@ -103,7 +103,7 @@ std::int64_t blocks_in(const formats::SafetensorsFolder& files) {
   return static_cast<std::int64_t>(blocks.size());
 }
 
-/// The rows, or columns, of the file that a block's rows are.
+/// Selects the rows, or columns, of the file that correspond to a block's rows.
 Tensor select(const Tensor& file, std::int64_t dim, const grid::Range& rows,
               const std::vector<std::int64_t>& order) {
   if (order.empty()) return file.narrow(dim, rows.begin, rows.size());
@@ -114,13 +114,13 @@ Tensor select(const Tensor& file, std::int64_t dim, const grid::Range& rows,
   return file.index_select(dim, index);
 }
 
-/// The block of a parameter, from a tensor of the file. Works on bytes: numbers in files need not
-/// be aligned.
+/// The block of a parameter, from a tensor of the file. It works on bytes, since numbers in files
+/// need not be aligned.
 Tensor read_block(std::span<const std::byte> data, const std::vector<std::int64_t>& shape,
                   at::ScalarType type, const FileTensor& wanted, const grid::Block& block) {
   std::vector<std::int64_t> sizes = shape;
   sizes.push_back(static_cast<std::int64_t>(c10::elementSize(type)));
-  // from_blob takes what it could change; nothing does.
+  // from_blob takes a pointer to mutable data, but nothing is changed.
   Tensor bytes = at::from_blob(const_cast<std::byte*>(data.data()), sizes, at::kByte);
   bytes = select(bytes, wanted.transposed ? 1 : 0, block.ranges[0], wanted.order);
   if (block.ranges.size() == 2) {
@@ -128,7 +128,7 @@ Tensor read_block(std::span<const std::byte> data, const std::vector<std::int64_
     bytes = bytes.narrow(wanted.transposed ? 0 : 1, columns.begin, columns.size());
   }
   if (wanted.transposed) bytes = bytes.transpose(0, 1);
-  // A copy, so that its memory is aligned and its own.
+  // This makes a copy, whose memory is aligned and owned by the result.
   return bytes.clone(at::MemoryFormat::Contiguous).view(type).squeeze(-1);
 }
 
@@ -146,8 +146,8 @@ FileSizes sizes_of_weights(const std::string& folder) {
 void check_weights(const model::GptSpec& spec, const std::string& folder) {
   const std::string first_block = "h.0.";
   const formats::SafetensorsFolder files(folder);
-  // All blocks are alike, so that one of them tells what the others need. A model with as many as
-  // somebody claims is not built before they are there.
+  // All blocks are alike, so that one of them shows what the others need. So a model with the
+  // claimed number of blocks is not built before their tensors have been found.
   model::GptSpec short_spec = spec;
   short_spec.layers = 1;
   comm::World world = comm::recording::open(0, 1);
@@ -159,7 +159,7 @@ void check_weights(const model::GptSpec& spec, const std::string& folder) {
     find(files, wanted, folder);
     if (!wanted.name.starts_with(first_block)) continue;
     of_block.push_back(wanted);
-    of_block.back().order.clear();  // is long, and nothing is read
+    of_block.back().order.clear();  // it is long, and nothing is read
   }
   for (std::int64_t block = 1; block < spec.layers; ++block) {
     for (FileTensor wanted : of_block) {

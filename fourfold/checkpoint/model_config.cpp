@@ -28,7 +28,7 @@ std::string torch_type(at::ScalarType type) {
   }
 }
 
-/// A value as a stranger's file has it, in a few characters of one line.
+/// A value of an untrusted file, as a few characters of one line.
 std::string shown(const Json& value) {
   constexpr std::size_t kMost = 40;
   if (value.is_object()) return "an object";
@@ -38,16 +38,16 @@ std::string shown(const Json& value) {
   return text;
 }
 
-/// Nothing unless the value is a whole number of at least 1.
+/// Returns nothing unless the value is a whole number of at least 1.
 std::optional<std::int64_t> whole_number(const Json& value) {
   if (!value.is_number_integer()) return std::nullopt;
-  // Numbers that only fit without a sign come out negative.
+  // Numbers that only fit into an unsigned type become negative here.
   const auto number = value.get<std::int64_t>();
   return number >= 1 ? std::optional(number) : std::nullopt;
 }
 
-/// config.json under the user's eye: every complaint names the file and the key. What it says is a
-/// claim until the weights bear it out.
+/// Reads config.json. Every error names the file and the key. Its values are only claims until the
+/// weights confirm them.
 class Reader {
  public:
   explicit Reader(const std::string& folder) : path_(folder + "/config.json") {
@@ -66,13 +66,13 @@ class Reader {
                                kMostBytes, " that a model's configuration may have"));
     }
     const auto* begin = reinterpret_cast<const char*>(file.bytes().data());
-    // What lies deeper is left out: to take it apart again would need as deep a stack.
+    // Deeper levels are left out: destroying them would need an equally deep stack.
     const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < kDeepest; };
     json_ = Json::parse(begin, begin + file.bytes().size(), shallow, false);
     if (!json_.is_object()) throw ConfigError(path_ + " is damaged: it is not a JSON object");
   }
 
-  /// A size that the weights have, too.
+  /// A size that the weights also show.
   std::int64_t size(const char* key, std::int64_t in_weights) const {
     const auto found = json_.find(key);
     if (found != json_.end() && whole_number(*found) == in_weights) return in_weights;
@@ -91,7 +91,7 @@ class Reader {
                              ", but it must be a whole number that divides ", of, " = ", number));
   }
 
-  /// Where the key is given it must be this; GPT-2's own value is the default everywhere.
+  /// If the key is given it must have this value. GPT-2's own value is the default everywhere.
   template <class Value>
   void expect(const char* key, const Value& value) const {
     const auto found = json_.find(key);

@@ -30,7 +30,7 @@ formats::Dtype file_type(at::ScalarType type) {
   }
 }
 
-/// The place of a block in the whole tensor.
+/// The part of the whole tensor that a block is.
 Tensor part(const Tensor& whole, const grid::Block& block) {
   Tensor result = whole;
   for (std::size_t d = 0; d < block.ranges.size(); ++d) {
@@ -40,7 +40,8 @@ Tensor part(const Tensor& whole, const grid::Block& block) {
   return result;
 }
 
-/// Whether the rank at `coord` sends its shard: the first of those that have the same.
+/// Whether the rank at `coord` sends its shard. Of the ranks that have the same shard, the first
+/// sends it.
 bool sends(const model::Owned& owned, const grid::Coord& coord) {
   for (const Axis axis : owned.spec.replicas) {
     if (coord[axis] != 0) return false;
@@ -48,12 +49,12 @@ bool sends(const model::Owned& owned, const grid::Coord& coord) {
   return coord[Axis::kPipe] == owned.place;
 }
 
-/// A parameter, and what the file has for it.
+/// A parameter, and its tensor in the file.
 struct Item {
   FileTensor file;
   model::Owned owned;
 };
-/// By their names in the file, which is the order there.
+/// The parameters by their names in the file, which give the order there.
 using Items = std::map<std::string, Item>;
 /// This rank's parameters by our names.
 using Here = std::map<std::string, nn::ParameterPtr>;
@@ -89,7 +90,7 @@ void send_shards(const tensor::Mesh& mesh, const Items& items, const Here& here,
   outbox.finish();
 }
 
-/// The whole parameter, on rank 0.
+/// The whole parameter, gathered on rank 0.
 Tensor bring_together(const tensor::Mesh& mesh, const model::Owned& owned, const Here& here,
                       Inbox& inbox) {
   const grid::Shape& shape = owned.spec.shape;
@@ -109,7 +110,7 @@ Tensor bring_together(const tensor::Mesh& mesh, const model::Owned& owned, const
   return whole;
 }
 
-/// Our tensor as the file has it.
+/// Our tensor in the order of the file.
 Tensor to_file_order(const Tensor& ours, const FileTensor& file) {
   Tensor result = ours;
   if (!file.order.empty()) {
@@ -128,7 +129,7 @@ void write_file(const tensor::Mesh& mesh, const Items& items, const Here& here, 
                 const std::string& folder, Bytes window) {
   const comm::Phase phase = mesh.world().phase("writing the model");
   std::vector<formats::TensorSpec> specs;
-  // Vectors may be kept in a wider type; a file of one type is what others expect.
+  // Vectors may be kept in a wider type, but other programs expect a file of one type.
   for (const auto& [name, item] : items) specs.push_back({name, file_type(type), item.file.shape});
   formats::SafetensorsWriter writer(folder + "/model.safetensors", specs, formats::Metadata{});
   Inbox inbox(mesh.everyone(), expected_shards(mesh, items), window);
@@ -155,7 +156,7 @@ void save_weights(const tensor::Mesh& mesh, const model::Stages& stages, const s
   }
   Here here;
   for (const nn::ParameterPtr& parameter : stages.parameters()) here[parameter->name()] = parameter;
-  // All ranks go through the tensors in the order of the file.
+  // All ranks process the tensors in the order of the file.
   if (mesh.everyone().rank() == 0) {
     write_file(mesh, items, here, model.precision.compute, folder, window);
   } else {

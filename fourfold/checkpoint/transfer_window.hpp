@@ -1,4 +1,4 @@
-// Tensors on their way from many ranks to one, a bounded number of bytes at once.
+// Transfers of tensors from many ranks to one, with a bounded number of bytes in flight.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,23 +12,23 @@
 
 namespace fourfold::checkpoint {
 
-/// A tensor under way and its bytes.
+/// A tensor in flight.
 struct Underway {
   at::Tensor tensor;
-  comm::Work work;  // goes first: it may still use the tensor
+  comm::Work work;  // destroyed first: it may still use the tensor
 
   Bytes bytes() const { return Bytes(static_cast<std::int64_t>(tensor.nbytes())); }
 };
 
-/// Sends tensors one after the other, and waits for the first ones when more than `window` bytes
-/// would be under way. A single tensor may be larger.
+/// Sends tensors one after the other, and waits for the oldest when more than `window` bytes would
+/// be in flight. A single tensor may be larger.
 class Outbox {
  public:
   Outbox(const comm::Communicator& everyone, int receiver, Bytes window)
       : everyone_(everyone), receiver_(receiver), window_(window) {}
 
   void send(const at::Tensor& tensor);
-  /// Waits for all of them.
+  /// Waits for all tensors.
   void finish();
 
  private:
@@ -48,13 +48,14 @@ struct Expected {
   at::ScalarType type = at::kFloat;
 };
 
-/// Receives tensors in a given order, ahead of their use: as many as `window` bytes hold, at least
-/// one. What is received takes no more memory than that.
+/// Receives tensors in a given order, ahead of their use: as many as fit into `window` bytes, but
+/// at least one. Received tensors use no more memory than that.
 class Inbox {
  public:
   Inbox(const comm::Communicator& everyone, std::vector<Expected> expected, Bytes window);
 
-  /// Waits for the next one and calls `use` with it, which must not keep it; then lets more come.
+  /// Waits for the next tensor and calls `use` with it, which must not keep it. Then starts to
+  /// receive more.
   void next(const std::function<void(const at::Tensor&)>& use);
 
  private:
@@ -62,7 +63,7 @@ class Inbox {
 
   comm::Communicator everyone_;
   std::vector<Expected> expected_;
-  std::size_t asked_ = 0;  // of the expected ones
+  std::size_t asked_ = 0;  // the number of receives that were issued
   Bytes window_;
   std::deque<Underway> underway_;
   Bytes bytes_;

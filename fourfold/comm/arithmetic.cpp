@@ -15,16 +15,16 @@ namespace {
 template <class T>
 T maximum(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
-    return std::isnan(a) || a > b ? a : b;  // a NaN b fails "a > b" and is returned
+    return std::isnan(a) || a > b ? a : b;  // if b is NaN, "a > b" is false and b is returned
   } else {
     return a > b ? a : b;
   }
 }
 
-// The loops are plain so that the compiler vectorises them; `out` is equal to `a`, to `b` or to
-// neither, never shifted against them, which is what makes "ivdep" true. They are inlined into one
-// function for every processor and one for processors with wider vectors; each element is
-// computed by itself, so that both give the same bits.
+// The loops are plain so that the compiler vectorises them. `out` is equal to `a`, to `b` or to
+// neither, and never overlaps them with an offset, so that "ivdep" is true. The loops are inlined
+// into one function for every processor and one for processors with wider vectors. Each element is
+// computed independently, so that both functions give the same bits.
 #define FOURFOLD_INLINE [[gnu::always_inline]] inline
 
 template <class T>
@@ -72,7 +72,7 @@ FOURFOLD_INLINE void combine_any(void* out, const void* a, const void* b, std::i
 }
 
 #ifdef __x86_64__
-// Not target_clones: its resolvers run before the thread sanitizer is ready.
+// This does not use target_clones, whose resolvers run before the thread sanitizer is ready.
 [[gnu::target("avx2")]] void combine_wide(void* out, const void* a, const void* b,
                                           std::int64_t count, DType dtype, ReduceOp op) {
   combine_any(out, a, b, count, dtype, op);

@@ -49,8 +49,8 @@ inline constexpr DType kDTypeOf<BFloat16> = DType::kBF16;
 template <>
 inline constexpr DType kDTypeOf<std::int64_t> = DType::kI64;
 
-/// Memory to read. `owner`, if any, is kept alive until the operation is done; without one the
-/// caller keeps the memory alive and unchanged until its Work is waited for.
+/// Memory to read. `owner`, if set, is kept alive until the operation is done. If `owner` is null,
+/// the caller keeps the memory alive and unchanged until the operation's Work has been waited for.
 struct ConstView {
   const void* data = nullptr;
   std::int64_t count = 0;
@@ -60,7 +60,7 @@ struct ConstView {
   std::int64_t bytes() const { return count * schedule::size_of(dtype); }
 };
 
-/// Memory to write, or to read and write; otherwise as ConstView.
+/// Memory to write, or to read and write. Otherwise the same rules hold as for ConstView.
 struct View {
   void* data = nullptr;
   std::int64_t count = 0;
@@ -71,7 +71,8 @@ struct View {
   operator ConstView() const { return {data, count, dtype, owner}; }  // NOLINT: always right
 };
 
-/// The elements of a vector, array or span: a View, or a ConstView if they are const.
+/// Makes a View of the elements of a vector, array or span, or a ConstView if the elements are
+/// const.
 template <class Values>
 auto view(Values&& values) {
   const std::span all(values);

@@ -13,8 +13,8 @@ namespace {
 
 using schedule::CirculantRound;
 
-/// Works on a copy of the tensor whose blocks begin with this rank's own, so that what a round
-/// sends or receives lies together.
+/// Works on a copy of the tensor whose blocks begin with this rank's own block, so that the blocks
+/// that a round sends or receives are contiguous.
 class Circulant : public Operation {
  public:
   Circulant(const schedule::Collective& collective, const Port& port, ScratchPool& scratch,
@@ -45,7 +45,8 @@ class Circulant : public Operation {
   virtual void on_received(const CirculantRound& step) = 0;
   virtual void finish() = 0;
 
-  /// Elements of `blocks` blocks, from the `place`-th of this rank on.
+  /// The number of elements of `blocks` blocks, starting with the `place`-th block after this
+  /// rank's own.
   std::int64_t elements(int place, int blocks) const {
     return schedule::elements_of(collective_.count, port_.size(), port_.index() + place, blocks);
   }
@@ -79,7 +80,7 @@ class CirculantReduceScatter final : public Circulant {
       : Circulant(collective, port, scratch, schedule::circulant_rounds(port.size())),
         in_(in),
         out_(out),
-        // The first round has the most blocks, of which those of later ones are the first.
+        // The first round receives the most blocks; later rounds use the beginning of this memory.
         arrived_(scratch.take(bytes(elements(0, port.size() / 2)))) {}
 
  private:

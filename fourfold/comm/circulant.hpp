@@ -1,6 +1,7 @@
-// reduce_scatter and all_gather of little data over many ranks, in ceil(log2 p) rounds
-// (`schedule::circulant_rounds`) with the bytes of a ring, for any number of ranks. After J. L.
-// Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms".
+// reduce_scatter and all_gather of little data over many ranks. They take ceil(log2 p) rounds
+// (`schedule::circulant_rounds`), send as many bytes as a ring and work for any number of ranks.
+// The algorithm is that of J. L. Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce
+// Algorithms".
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,11 +9,11 @@
 
 namespace fourfold::comm {
 
-/// `in` is this rank's chunk, and may lie in its place in `out`.
+/// `in` is this rank's chunk. It may already lie at this rank's place in `out`.
 OperationPtr make_circulant_all_gather(const schedule::Collective& collective, const void* in,
                                        void* out, const Port& port, ScratchPool& scratch);
 
-/// `out` is this rank's chunk; it may be that chunk of `in`.
+/// `out` is this rank's chunk of the sum. It may be the same memory as this rank's chunk of `in`.
 OperationPtr make_circulant_reduce_scatter(const schedule::Collective& collective, const void* in,
                                            void* out, const Port& port, ScratchPool& scratch);
 

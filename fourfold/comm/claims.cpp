@@ -1,5 +1,5 @@
-// The part of the engine that settles which of many ranks acts for all of them, and answers their
-// messages about it.
+// The part of the engine that settles which of many ranks acts for all of them, and answers the
+// messages of other ranks about it.
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/comm/engine.hpp"
 
@@ -11,7 +11,7 @@ using Kind = ControlMessage::Kind;
 
 static_assert(sizeof(ControlMessage) < 512, "docs/communication.md says so");
 
-/// How long the rank that ends the job keeps moving the messages that tell the others.
+/// How long the rank that ends the job keeps advancing the messages that tell the other ranks.
 constexpr Seconds kSpreading{0.05};
 
 std::size_t index_of(Right right) {
@@ -75,8 +75,8 @@ void Engine::rule_claims() {
   }
 }
 
-/// The rank that has the right; -1 when no arbiter answers, or `until` is done before. The lock, if
-/// given, is open to others now and then.
+/// Returns the rank that has the right. Returns -1 when no arbiter answers, or when `until` is done
+/// first. The lock, if given, is released now and then.
 int Engine::claim(Right right, int order, std::unique_lock<std::mutex>* lock, const Issued* until) {
   const int self = transport_->rank();
   int& verdict = verdicts_[index_of(right)];
@@ -104,8 +104,8 @@ int Engine::claim(Right right, int order, std::unique_lock<std::mutex>* lock, co
   return -1;
 }
 
-/// The rank that is to say why the job ends. An error of a rank's own comes before what others see
-/// of it.
+/// Returns the rank that is to report why the job ends. A rank with an error of its own comes
+/// before ranks that only see the consequences.
 int Engine::settle_who_ends(Cause cause, int status) {
   const int self = transport_->rank();
   const int size = transport_->size();
@@ -123,7 +123,7 @@ int Engine::settle_who_ends(Cause cause, int status) {
       transport_->idle(seen, 1000);
     }
   } catch (const std::exception&) {
-    // The network has failed too, so nobody else is known to speak.
+    // The network has failed too, so this rank reports the error itself.
   }
   return self;
 }

@@ -8,7 +8,7 @@ namespace fourfold::comm {
 
 namespace {
 
-/// The quickest of so many questions is taken: it has the least room for error.
+/// The number of questions. The one that is answered fastest counts, since its error is smallest.
 constexpr int kQuestions = 16;
 
 using Message = std::array<double, 1>;

@@ -8,9 +8,10 @@
 
 namespace fourfold::comm {
 
-/// What a member adds to times of its own clock to have them on the clock of the first member,
-/// found by a few short messages; collective. 0 where nothing speaks against equal clocks, as among
-/// the ranks of one host. It is wrong by half the time of a message's way there and back at most.
+/// The offset that a member adds to times of its own clock to convert them to the clock of the
+/// first member. Collective; it is measured with a few short messages. The result is 0 where the
+/// measurement is consistent with equal clocks, as among the ranks of one host. The error is at
+/// most half the round-trip time of a message.
 Seconds clock_offset(const Communicator& everyone, const std::function<Seconds()>& clock = now);
 
 }  // namespace fourfold::comm

@@ -15,7 +15,7 @@ using schedule::Op;
 // --- Work
 
 void Work::wait() {
-  // Every part is waited for, in order; the first failure fails the engine and so all of them.
+  // Every part is waited for, in order. The first failure fails the engine and so all later parts.
   for (Part& part : std::exchange(parts_, {})) {
     record_wait(part);
     if (part.issued) core_->engine->wait(part.issued);
@@ -23,7 +23,7 @@ void Work::wait() {
 }
 
 void Work::record_wait(const Part& part) const {
-  // Recording may have stopped, or gone on elsewhere, since the operation was issued.
+  // Since the operation was issued, recording may have stopped or switched to another schedule.
   if (part.recorder != nullptr && part.recorder == core_->recorder) {
     part.recorder->wait(part.recorded);
   }
@@ -54,7 +54,7 @@ Work::~Work() {
         core_->engine->wait(part.issued);
       }
     } catch (const std::exception&) {
-      // The engine has failed; the next call that can throw will say so.
+      // The engine has failed. The next call that can throw will report it.
     }
   }
 }
@@ -145,7 +145,7 @@ Work Communicator::transfer(std::vector<Sending> sends, std::vector<Receiving> r
         {{Op::kSend, item.data.dtype, ReduceOp::kSum, priority, item.data.count, item.peer},
          {std::move(item.data), {}}});
   }
-  // All are right before the first one starts.
+  // All operations are checked before the first one starts.
   for (const auto& [collective, buffers] : all) check(collective, buffers);
   Work work = make_work();
   for (auto& [collective, buffers] : all) {

@@ -1,5 +1,5 @@
-// Collective and point-to-point operations of one group of ranks. What each operation does, in
-// which order it sums and what it sends is defined in docs/communication.md.
+// Collective and point-to-point operations of one group of ranks. docs/communication.md defines
+// what each operation does, in which order it sums and what it sends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,9 +19,10 @@ struct Lane;
 
 /// A handle to one or more operations under way. Move-only.
 ///
-/// The result may be read, and the buffers reused, after `wait`. A handle that goes away with its
-/// operation under way waits for it; if that is because an exception unwinds the stack, the rank
-/// gives up all its communication instead, since it can no longer vouch for the buffers.
+/// After `wait` the result may be read and the buffers may be reused. If a handle is destroyed
+/// while its operation is under way, the destructor waits for the operation. If an exception is
+/// unwinding the stack, the rank gives up all its communication instead, since the buffers may be
+/// about to disappear.
 class [[nodiscard]] Work {
  public:
   Work() = default;
@@ -39,25 +40,25 @@ class [[nodiscard]] Work {
  private:
   friend class Communicator;
   struct Part {
-    std::shared_ptr<Issued> issued;          ///< null: was done at once
-    schedule::Schedule* recorder = nullptr;  ///< the schedule that has it, and its number there
-    std::int64_t recorded = -1;
+    std::shared_ptr<Issued> issued;          ///< null: the operation was done at once
+    schedule::Schedule* recorder = nullptr;  ///< the schedule that recorded the operation
+    std::int64_t recorded = -1;              ///< its number in that schedule
   };
 
   void record_wait(const Part& part) const;
 
   std::shared_ptr<Core> core_;
   SmallList<Part> parts_;
-  int unwinding_ = 0;  // exceptions in flight when it was made
+  int unwinding_ = 0;  // exceptions in flight when the handle was made
 };
 
-/// One group of ranks and its lane: operations run in the order in which they are issued, and all
-/// members must issue the same ones in the same order. Sends and receives are only ordered among
-/// those of the same direction between the same two ranks.
+/// One group of ranks and its lane. Operations run in the order in which they are issued, and all
+/// members must issue the same operations in the same order. Sends and receives are only ordered
+/// relative to other transfers in the same direction between the same two ranks.
 ///
 /// All operations are asynchronous. Sizes and dtypes must agree on all members. An operation on an
-/// empty tensor is still an operation. A list of tensors (of one dtype) travels as one operation.
-/// Copies of a Communicator are the same lane.
+/// empty tensor must be issued like any other. A list of tensors (of one dtype) is sent as one
+/// operation. Copies of a Communicator share its lane.
 class Communicator {
  public:
   int rank() const { return group().index; }  ///< in the group
@@ -65,14 +66,14 @@ class Communicator {
   const grid::Group& group() const;
   int lane() const;
 
-  /// data = sum or maximum over the group, the same bits on every rank.
+  /// data = the sum or maximum over the group, with the same bits on every rank.
   Work all_reduce(View data, ReduceOp op = ReduceOp::kSum,
                   Priority priority = Priority::kUrgent) const;
   Work all_reduce(std::vector<View> list, ReduceOp op = ReduceOp::kSum,
                   Priority priority = Priority::kUrgent) const;
 
   /// out = the `in` of all members, one after the other; out.count = size() * in.count. `in` may be
-  /// this rank's place in `out`.
+  /// the memory at this rank's place in `out`.
   Work all_gather(ConstView in, View out, Priority priority = Priority::kUrgent) const;
   Work all_gather(std::vector<InOut> list, Priority priority = Priority::kUrgent) const;
 
@@ -83,21 +84,21 @@ class Communicator {
   Work reduce_scatter(std::vector<InOut> list, ReduceOp op = ReduceOp::kSum,
                       Priority priority = Priority::kUrgent) const;
 
-  /// data = the root's.
+  /// data = the data of the root.
   Work broadcast(View data, int root, Priority priority = Priority::kUrgent) const;
   Work broadcast(std::vector<View> list, int root, Priority priority = Priority::kUrgent) const;
 
-  /// out = sum or maximum at the root; elsewhere `out` is not touched and may be empty.
+  /// out = the sum or maximum, at the root. On other ranks `out` is not touched and may be empty.
   Work reduce(ConstView in, View out, int root, ReduceOp op = ReduceOp::kSum,
               Priority priority = Priority::kUrgent) const;
   Work reduce(std::vector<InOut> list, int root, ReduceOp op = ReduceOp::kSum,
               Priority priority = Priority::kUrgent) const;
 
-  /// To and from another member.
+  /// Sends to, or receives from, another member.
   Work send(ConstView data, int peer, Priority priority = Priority::kUrgent) const;
   Work recv(View data, int peer, Priority priority = Priority::kUrgent) const;
 
-  /// Sends and receives as one handle; they start together.
+  /// Issues sends and receives that start together and are waited for with one handle.
   struct Sending {
     ConstView data;
     int peer = 0;
@@ -109,7 +110,7 @@ class Communicator {
   Work transfer(std::vector<Sending> sends, std::vector<Receiving> receives,
                 Priority priority = Priority::kUrgent) const;
 
-  /// Done when every member has issued it.
+  /// The barrier is done when every member has issued it.
   Work barrier() const;
 
  private:

@@ -14,10 +14,10 @@ namespace fourfold::comm {
 struct Core {
   int rank = 0;
   int size = 1;
-  schedule::Schedule* recorder = nullptr;  ///< where to write down what is issued, if anywhere
-  std::unique_ptr<Engine> engine;          ///< null: nothing is executed, only counted and recorded
-  std::deque<Lane> recorded_lanes;         ///< without an engine, counted as if executed
-  int ranks_per_host = 1;                  ///< likewise
+  schedule::Schedule* recorder = nullptr;  ///< where operations are recorded; may be null
+  std::unique_ptr<Engine> engine;          ///< null: operations are counted, not executed
+  std::deque<Lane> recorded_lanes;         ///< used without an engine, for counting
+  int ranks_per_host = 1;                  ///< used without an engine
 };
 
 }  // namespace fourfold::comm

@@ -25,10 +25,10 @@ struct CounterKey {
 /// Sums over the finished operations of one key, on one rank.
 struct Count {
   std::int64_t calls = 0;
-  Bytes payload;            ///< of the whole tensors
+  Bytes payload;            ///< the bytes of the whole tensors
   schedule::Traffic wire;   ///< what this rank really sent
   Seconds seconds;          ///< from an operation's first message to its end
-  Seconds exposed_seconds;  ///< in which compute stood still for it
+  Seconds exposed_seconds;  ///< time that compute was blocked by these operations
 };
 
 using Counts = std::map<CounterKey, Count>;
@@ -36,10 +36,10 @@ using Counts = std::map<CounterKey, Count>;
 /// The counts of one lane, by schedule::Op.
 using CountsByOp = std::array<Count, 8>;
 
-/// Adds a lane's counts, where it has any, to those of its axes.
+/// Adds the counts of a lane to the counts of its axes. Operations without calls are skipped.
 void add_counts(Counts& counts, const grid::Group& group, const CountsByOp& lane);
 
-/// A table for people, one line a key.
+/// A table for people, with one line for each key.
 std::string to_string(const Counts& counts);
 
 }  // namespace fourfold::comm

@@ -6,7 +6,7 @@
 namespace fourfold::comm {
 
 namespace {
-/// How long the first claim stays open for one that comes first in order.
+/// How long the first claim stays open for claims with a lower order.
 constexpr Seconds kHearing{0.25};
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Who of many ranks may act for all: ask the others where they are, or end the job and say why.
+// Decides which of many ranks acts for all: asks the others where they are, or ends the job and
+// says why.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,25 +12,26 @@
 
 namespace fourfold::comm {
 
-/// What one rank at a time may do.
+/// What only one rank at a time may do.
 enum class Right : std::int32_t { kAsk, kEnd };
 inline constexpr std::size_t kRights = 2;
 
-/// How long a rank keeps a right. After that it counts as gone, and another one may have it.
+/// How long a rank keeps a right. After this time the rank counts as gone, and another rank may get
+/// the right.
 inline constexpr Seconds kRightLasts{20};
 
-/// An arbiter's record of one right. The first claim opens a short hearing; at its end the claim
-/// that comes first in order wins, and everyone who claims later is told the winner.
+/// An arbiter's record of one right. The first claim opens a short hearing. At the end of the
+/// hearing the claim with the lowest order wins. Ranks that claim later are told the winner.
 class Court {
  public:
-  /// `rank` claims the right. Lower orders come first.
+  /// Records that `rank` claims the right. Lower orders win.
   void hear(int rank, int order, Seconds at);
 
   struct Ruling {
     int holder = -1;
-    std::vector<int> claimants;  ///< who must be told
+    std::vector<int> claimants;  ///< the ranks that must be told
   };
-  /// The ruling on all open claims, once it is due.
+  /// The ruling on all open claims, or nothing while the hearing lasts.
   std::optional<Ruling> rule(Seconds at);
 
  private:
@@ -39,8 +41,8 @@ class Court {
   Seconds given_;
 };
 
-/// The ranks that may be asked for a right, in the order in which they are asked: each is only
-/// asked when the one before it does not answer. They are likely to be on different hosts.
+/// The ranks that may be asked for a right, in the order in which they are asked. Each one is only
+/// asked when the one before does not answer. The ranks are likely to be on different hosts.
 std::vector<int> arbiters(int ranks);
 
 }  // namespace fourfold::comm

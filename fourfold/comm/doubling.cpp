@@ -50,7 +50,7 @@ class DoublingAllReduce final : public Operation {
   };
 
   void start(const Step& step) {
-    // A rank outside of the core receives the result itself.
+    // A rank outside of the core receives the finished result.
     std::byte* target = sums_ ? other_.data() : data_;
     round_.start({data_, step.sends ? collective_.count : 0, step.peer},
                  {target, step.receives ? collective_.count : 0, step.peer});
@@ -70,7 +70,7 @@ class DoublingAllReduce final : public Operation {
   std::vector<Step> steps_;
   std::size_t at_ = 0;
   bool started_ = false;
-  bool sums_ = false;  // a rank of the core
+  bool sums_ = false;  // whether this rank belongs to the core
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 namespace fourfold::comm {
 
-/// In place. Two ranks that exchange their sums both add the lower one's to the higher one's in the
-/// same order, so that all have the same bits in the end.
+/// Works in place. Two ranks that exchange their sums both combine them in the same order, the
+/// lower rank's sum first, so that all ranks end up with the same bits.
 OperationPtr make_doubling_all_reduce(const schedule::Collective& collective, const View& data,
                                       const Port& port, ScratchPool& scratch);
 

@@ -14,18 +14,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// With nothing to do, the progress thread looks that often whether another rank asks for
-/// something.
+/// How often the progress thread, when it has nothing to do, looks for questions of other ranks.
 constexpr auto kParkedLook = 50ms;
-/// How long it keeps looking after the last operation that it moved, so that the next one does not
-/// have to wake it.
+/// How long the progress thread keeps looking after the last operation that it advanced, so that
+/// the next operation does not have to wake it.
 constexpr Seconds kLinger{0.02};
-/// Its rest between two looks until then.
+/// The shortest and longest rest of the progress thread between two looks.
 constexpr std::chrono::nanoseconds kShortestRest = 20us;
 constexpr std::chrono::nanoseconds kLongestRest = 4ms;
 constexpr std::uint64_t kManyMessages = 8;
-/// A waiting thread lets others have the lock, and looks for their questions, once in so many
-/// polls.
+/// A waiting thread releases the lock for others, and looks for questions of other ranks, once in
+/// so many polls.
 constexpr int kRoundsPerBreath = 16;
 /// How often a waiting thread looks at the clock.
 constexpr Seconds kDeadlineLook{0.02};
@@ -34,15 +33,15 @@ bool is_pair(const schedule::Collective& c) {
   return c.op == schedule::Op::kSend || c.op == schedule::Op::kRecv;
 }
 
-/// A tag for each kind of operation of a lane, so that ranks that disagree about what comes next
-/// hang and are found, instead of taking each other's messages for their own.
+/// Each kind of operation of a lane has a tag of its own. Ranks that disagree about the next
+/// operation therefore hang and are found, instead of receiving messages of another operation.
 constexpr int kTagsPerLane = 8;
 int tag_of(const Lane& lane, const schedule::Collective& c) {
   const auto kind = c.op == schedule::Op::kRecv ? schedule::Op::kSend : c.op;
   return kTagsPerLane * lane.id + static_cast<int>(kind);
 }
 
-/// Of the operation, or of a wait for it.
+/// The span of the operation, or of a wait for it.
 Span span_of(const Issued& issued, Seconds begin, Seconds end) {
   return {.name = std::string(schedule::to_string(issued.collective.op)),
           .layer = issued.layer,
@@ -65,7 +64,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
 }
 
 Engine::~Engine() {
-  // A lane's last operations may still be sending: their peers need them.
+  // The last operations of a lane may still be sending data that their peers need.
   std::vector<IssuedPtr> open;
   {
     const std::lock_guard lock(mutex_);
@@ -74,8 +73,8 @@ Engine::~Engine() {
   try {
     for (const IssuedPtr& issued : open) wait(issued);
   } catch (const Error&) {
-    // The engine has failed, and nothing under way is left. A destructor cannot say so; whoever
-    // needed the result waited for it and heard.
+    // The engine has failed, and no operation is left under way. A destructor cannot report this.
+    // Callers that needed a result have waited for it and got the exception.
   }
   {
     const std::lock_guard lock(mutex_);
@@ -148,8 +147,9 @@ void Engine::advance(Queue& queue) {
   }
 }
 
-// What compute stands still for has the link almost for itself. Almost: another rank may need what
-// is held back here before it issues what is waited for.
+// Operations that compute waits for get the link almost for themselves. Other operations may still
+// send one message at a time, because another rank may need their data before it can issue the
+// awaited operation.
 void Engine::hold_back() {
   const auto any_wait = [&](const auto& of) { return std::ranges::any_of(waits_, of); };
   const bool needed = active_.size() > 1 && any_wait([](const Wait& wait) {
@@ -199,7 +199,7 @@ void Engine::wait(const IssuedPtr& issued) {
     return;
   }
   const Seconds since = now();
-  ++waiting_;  // before taking the lock: the progress thread leaves it alone from here on
+  ++waiting_;  // before taking the lock: from here on the progress thread does not take it
   std::unique_lock lock(mutex_);
   waits_.push_back({issued, since});
   const auto no_longer = [&] {
@@ -213,7 +213,7 @@ void Engine::wait(const IssuedPtr& issued) {
     throw;
   }
   no_longer();
-  // It may have ended while this thread waited for the lock.
+  // The operation may have ended while this thread waited for the lock.
   issued->lane->counts[static_cast<std::size_t>(issued->collective.op)].exposed_seconds +=
       std::max(Seconds(), issued->ended - since);
   if (timeline_ != nullptr) timeline_->wait(span_of(*issued, since, since));
@@ -270,8 +270,8 @@ bool Engine::fail(const std::string& reason, int status) {
 void Engine::fail_locked(const std::string& reason, Cause cause, int status) {
   if (!failure_) {
     failure_ = reason;
-    // Now, since the buffers of what is under way are still there: messages may arrive in them
-    // while the ranks settle this.
+    // This happens now, while the buffers of the operations under way still exist: messages may
+    // arrive in them while the ranks settle who ends the job.
     ender_ = settle_who_ends(cause, status);
   }
   for (Queue* queue : active_) {
@@ -342,9 +342,9 @@ void Engine::trace(Timeline* timeline) {
 
 // --- progress
 
-// The thread that waits moves everything along itself; the progress thread does it while nobody
-// waits. It must not get in the way of the other: it takes the lock only when there is work and
-// nobody holds it, and sleeps between looks.
+// The thread that waits advances all operations itself. The progress thread advances them while no
+// thread waits. It must not get in the way of the other threads: it takes the lock only when there
+// is work and nobody holds the lock, and it sleeps between looks.
 void Engine::run_progress() {
   set_this_rank(transport_->rank());
   pthread_setname_np(pthread_self(), "progress");
@@ -356,7 +356,8 @@ void Engine::run_progress() {
     } else if (busy_ && waiting_ == 0) {
       const std::uint64_t before = transport_->completions();
       if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) poll(true);
-      // Looking costs the compute thread some microseconds, so look about as often as messages end.
+      // Polling costs the compute thread some microseconds, so the thread polls about as often as
+      // messages end.
       const std::uint64_t found = transport_->completions() - before;
       if (found == 0) rest *= 2;
       if (found > kManyMessages) rest /= 2;
@@ -367,15 +368,15 @@ void Engine::run_progress() {
       rest = std::min(rest * 2, kLongestRest);
       std::this_thread::sleep_for(rest);
     } else {
-      // Woken once, it stays awake for a while: in a row of operations that are waited for at once
-      // each would wake it again, in vain.
+      // Once woken, the thread stays awake for a while. Otherwise each of a series of operations
+      // that are waited for at once would wake it again in vain.
       if (park()) last_work = now();
     }
   }
 }
 
-/// Sleeps until there is work, and then returns true; or for a while, to look for questions of
-/// other ranks.
+/// Sleeps until there is work, and then returns true. Otherwise returns after a while to look for
+/// questions of other ranks.
 bool Engine::park() {
   std::unique_lock lock(mutex_);
   if (should_wake()) return true;

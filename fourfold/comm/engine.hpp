@@ -1,5 +1,5 @@
-// Drives all operations of one rank: queues them by lane, moves them along from a progress thread
-// or from the thread that waits, and finds out who is to blame when one does not end.
+// Drives all operations of one rank. The engine queues them by lane, advances them from a progress
+// thread or from the thread that waits, and finds out which rank is to blame when one does not end.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,20 +24,21 @@
 
 namespace fourfold::comm {
 
-/// How long a wait may last unless it is said otherwise.
+/// How long a wait may last by default.
 inline constexpr Seconds kDeadline{600};
 
 struct Options {
-  /// A wait that takes longer ends the job, unless it is for an announced phase. Unset: kDeadline,
-  /// or 30 seconds where ranks are threads.
+  /// A wait that takes longer ends the job, unless the wait is for an announced phase. If unset,
+  /// the deadline is kDeadline, or 30 seconds where ranks are threads.
   std::optional<Seconds> deadline{};
-  /// How long the other ranks have to say where they are before they count as silent.
+  /// How long the other ranks have to answer before they count as silent.
   Seconds answer_time{3};
-  /// How long ranks that are processes may take to join each other before the first one says so.
+  /// How long ranks that are processes may take to join each other before the first rank reports
+  /// it.
   Seconds start_time{60};
-  /// What a failed rank reports also has the details of the error, such as a stack.
+  /// Whether the report of a failed rank includes the details of the error, such as a stack.
   bool verbose = false;
-  /// Ranks as threads: how many count as one host; 0 for all.
+  /// Where ranks are threads: how many of them count as one host; 0 means all.
   int threads_per_host = 0;
 };
 
@@ -49,13 +50,13 @@ struct Issued {
 
   schedule::Collective collective;
   Lane* lane = nullptr;
-  std::int64_t number = 0;  ///< in its lane, among its kind
+  std::int64_t number = 0;  ///< in its lane, among operations of its kind
   OperationPtr operation;
-  Buffers buffers;  ///< held for the memory that they own
+  Buffers buffers;  ///< kept to keep the memory that they own alive
   schedule::Traffic sent;
-  bool held = false;  ///< while compute stands still for another operation of the network
-  Seconds submitted;  ///< while a timeline is kept, and
-  std::string layer;  ///< who issued it
+  bool held = false;  ///< held back while compute waits for another operation of the network
+  Seconds submitted;  ///< set while a timeline is kept
+  std::string layer;  ///< the layer that issued it; set while a timeline is kept
   Seconds started;
   Seconds ended;
   std::atomic<bool> done{false};
@@ -63,20 +64,20 @@ struct Issued {
 };
 using IssuedPtr = std::shared_ptr<Issued>;
 
-/// Operations that run one after the other, in the order issued.
+/// Operations that run one after the other, in the order in which they were issued.
 using Queue = std::deque<IssuedPtr>;
 
-/// One communicator's operations. Collectives form one queue; sends to and receives from each peer
-/// form queues of their own, so that a send never waits for a receive issued before it.
+/// The operations of one communicator. Collectives form one queue. Sends to and receives from each
+/// peer form queues of their own, so that a send never waits for a receive that was issued before.
 struct Lane {
   grid::Group group;
   schedule::Reach reach = schedule::Reach::kHost;
   int id = 0;
-  std::int64_t issued = 0;        ///< collectives: the same on every member
-  std::int64_t pairs_issued = 0;  ///< sends and receives: each member has its own
+  std::int64_t issued = 0;        ///< collectives issued: the same number on every member
+  std::int64_t pairs_issued = 0;  ///< sends and receives issued: each member has its own number
   CountsByOp counts{};
   Queue collectives;
-  std::map<std::pair<int, bool>, Queue> pairs;  ///< by peer and whether it is sent
+  std::map<std::pair<int, bool>, Queue> pairs;  ///< by peer, and whether it is a send
 };
 
 class Engine {
@@ -84,35 +85,36 @@ class Engine {
   Engine(std::unique_ptr<Transport> transport, const Options& options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  /// Finishes what is under way and leaves the world, unless the engine failed.
+  /// Finishes the operations under way and leaves the world, unless the engine has failed.
   ~Engine();
 
   const Transport& transport() const { return *transport_; }
   Seconds deadline() const { return deadline_; }
 
-  /// A new lane for `group`. Local, but every rank must make its lanes in the same order, since the
-  /// count is what keeps their messages apart.
+  /// A new lane for `group`. The call is local, but every rank must make its lanes in the same
+  /// order, since the number of a lane keeps its messages apart from those of other lanes.
   Lane& add_lane(const grid::Group& group);
 
-  /// Hands the operation to its lane, and starts it if it is the first there. Several buffers are
+  /// Hands the operation to its lane, and starts it if its queue is empty. Several buffers are
   /// several tensors of one operation.
   IssuedPtr submit(Lane& lane, const schedule::Collective& collective, Buffers&& buffers);
 
-  /// Returns when the operation is done, moving everything along meanwhile. Throws CommError when a
-  /// rank failed or the deadline passed.
+  /// Returns when the operation is done, and advances all operations meanwhile. Throws CommError
+  /// when a rank failed or the deadline passed.
   void wait(const IssuedPtr& issued);
 
-  /// True when the operation is done. Moves everything along once.
+  /// True when the operation is done. Advances all operations once.
   bool test(const IssuedPtr& issued);
 
   /// Ends the job on all ranks.
   void abort(const std::string& reason, int status);
 
-  /// Gives up: whatever is under way is dropped, and every later call throws CommError. True on the
-  /// one rank that is to say why the job ends: of those that give up first, the lowest.
+  /// Gives up: drops all operations under way; every later call throws CommError. Returns true on
+  /// the one rank that is to report why the job ends, which is the lowest of the ranks that gave up
+  /// first.
   bool fail(const std::string& reason, int status = 1);
 
-  /// Until `leave_phase` this rank is at work on something that may take longer than any deadline.
+  /// Announces that until `leave_phase` this rank does work that may take longer than any deadline.
   /// Phases may be nested.
   void enter_phase(const std::string& what);
   void leave_phase();
@@ -121,10 +123,10 @@ class Engine {
   void reset_counters();
   Counts take_counters();
   std::int64_t scratch_peak_bytes() const;
-  /// Sent by this rank so far.
+  /// The number of control messages that this rank has sent so far.
   std::int64_t control_messages() const;
 
-  /// Adds every operation that ends and every wait to `timeline`; null stops.
+  /// Adds every operation that ends and every wait to `timeline`. A null pointer stops this.
   void trace(Timeline* timeline);
 
  private:
@@ -132,7 +134,8 @@ class Engine {
   Counts sum_of_lanes() const;
   bool park();
   bool should_wake() const;
-  /// Runs the step; if it throws, the engine has failed. Does nothing once it has.
+  /// Runs the step. If the step throws, the engine has failed. Does nothing once the engine has
+  /// failed.
   template <class Step>
   void attempt(const Step& step);
   bool poll(bool look_for_questions);
@@ -152,7 +155,7 @@ class Engine {
   Position position_in(int lane) const;
   Place place_of(const Issued& issued) const;
   int awaited_rank(const Issued& issued) const;
-  /// Returns when to look again.
+  /// Returns the time at which to look again.
   Seconds past_deadline(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
   void ask_all(std::unique_lock<std::mutex>& lock, const Issued& issued);
   Finding finding_of(const Issued& issued, Seconds since, const std::vector<int>& members) const;
@@ -161,30 +164,30 @@ class Engine {
   const Options options_;
   const Seconds deadline_;
 
-  mutable std::mutex mutex_;  // everything below
+  mutable std::mutex mutex_;  // guards everything below
   ScratchPool scratch_;
   std::deque<Lane> lanes_;
-  std::vector<Queue*> active_;  // that are not empty
+  std::vector<Queue*> active_;  // the queues that are not empty
   std::optional<std::string> failure_;
   struct Wait {
     IssuedPtr issued;
     Seconds since;
   };
-  std::vector<Wait> waits_;        // what compute stands still for
-  std::vector<FixedText> phases_;  // the innermost last
+  std::vector<Wait> waits_;        // the operations that compute waits for
+  std::vector<FixedText> phases_;  // the innermost is the last
   Seconds phase_ended_ = Seconds() - Position::kNever;
   bool holding_ = false;  // some operations are held back
   Timeline* timeline_ = nullptr;
-  std::array<Court, kRights> courts_;    // where this rank is the arbiter
-  std::array<int, kRights> verdicts_{};  // who has the right, of the newest claim; -1: open
+  std::array<Court, kRights> courts_;    // used where this rank is the arbiter
+  std::array<int, kRights> verdicts_{};  // who has the right, by the newest claim; -1: open
   int ender_ = -1;                       // the rank that says why the job ends
-  std::int64_t query_ = 0;               // of this rank, the newest
+  std::int64_t query_ = 0;               // the number of this rank's newest query
   std::vector<std::optional<Position>> answers_;
   std::int64_t control_messages_ = 0;
   bool parked_ = false;  // the progress thread needs a notification to look
   std::condition_variable wake_;
 
-  // What the progress thread reads without the lock, to leave a waiting thread alone.
+  // The progress thread reads these without the lock, so that it does not disturb a waiting thread.
   std::atomic<int> waiting_{0};
   std::atomic<bool> busy_{false};  // active_ is not empty
   std::atomic<bool> stopping_{false};
@@ -194,7 +197,8 @@ class Engine {
 
 template <class Step>
 void Engine::attempt(const Step& step) {
-  // After a failure the transport is left alone: it must not touch buffers that may be gone.
+  // After a failure the transport is not called any more: it must not touch buffers that may be
+  // gone.
   if (failure_) return;
   try {
     step();

@@ -14,7 +14,8 @@ namespace {
 
 using schedule::Chunk;
 
-/// Messages go in the order (segment, distance), on both sides; a segment is summed in that order.
+/// Messages are sent and received in the order (segment, distance). A segment is summed in that
+/// order.
 class Bf16ReduceScatter final : public Operation {
  public:
   Bf16ReduceScatter(const schedule::Collective& collective, const BFloat16* in, BFloat16* out,
@@ -50,7 +51,7 @@ class Bf16ReduceScatter final : public Operation {
  private:
   struct Incoming {
     Request request;
-    int distance = 0;  ///< the sender comes that many before this rank
+    int distance = 0;  ///< the sender is this many places before this rank
     Chunk elements;    ///< of the whole tensor
     std::byte* slot = nullptr;
   };
@@ -72,7 +73,7 @@ class Bf16ReduceScatter final : public Operation {
     for (; posted_ < messages_ && !receives_.full(); ++posted_, moved = true) {
       Incoming incoming{{}, distance_of(posted_), segment_of(posted_, port_.index()), nullptr};
       if (incoming.elements.size() == 0) continue;
-      incoming.slot = slots_.take();  // as many slots as places in the window
+      incoming.slot = slots_.take();  // there are as many slots as places in the window
       incoming.request = port_.receive(incoming.slot, incoming.elements.size() * cut_.element_size,
                                        port_.neighbour(-incoming.distance));
       receives_.push(incoming);
@@ -187,7 +188,7 @@ class DirectAllReduce final : public Operation {
     }
   }
 
-  /// What member `index` contributes.
+  /// The contribution of member `index`.
   std::byte* part(int index) const {
     if (index == port_.index()) return data_;
     return parts_block_.data() + (port_.neighbour(-1 - index)) * bytes_;
@@ -204,8 +205,8 @@ class DirectAllReduce final : public Operation {
       round_to_bfloat16(reinterpret_cast<BFloat16*>(data_), sum, count);
       return;
     }
-    // Into the first part, so that nothing is overwritten before it is read; the last addition
-    // writes the result in place.
+    // The sum is formed in the first part, so that nothing is overwritten before it is read. The
+    // last addition writes the result to its place.
     std::byte* sum = part(0);
     for (int i = 1; i < port_.size(); ++i) {
       std::byte* out = i + 1 == port_.size() ? data_ : sum;
@@ -217,14 +218,14 @@ class DirectAllReduce final : public Operation {
   schedule::Collective collective_;
   std::byte* data_;
   std::int64_t bytes_;
-  ScratchPool::Block parts_block_;  // of sender(0), sender(1), ...
+  ScratchPool::Block parts_block_;  // the parts of sender(0), sender(1), ...
   ScratchPool::Block sum_block_;
   std::vector<Request> requests_;  // first the receives, then the sends
   std::size_t done_ = 0;
   bool started_ = false;
 };
 
-/// Keeps scratch memory for the operations that use it.
+/// Keeps a block of scratch memory alive for the operation that uses it.
 class WithScratch final : public Operation {
  public:
   WithScratch(ScratchPool::Block block, OperationPtr inner)

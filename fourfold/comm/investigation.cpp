@@ -1,4 +1,4 @@
-// The part of the engine that finds out who holds an operation up.
+// The part of the engine that finds out which rank holds an operation up.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -47,8 +47,8 @@ Seconds Engine::past_deadline(std::unique_lock<std::mutex>& lock, const Issued& 
     ask_all(lock, issued);
     finding = finding_of(issued, since, issued.lane->group.members);
   } else {
-    // No arbiter answers: these are the ranks to name. Nobody else is asked, since all ranks may
-    // have come here at once.
+    // No arbiter answers, so the arbiters are the ranks to name. No other rank is asked, since all
+    // ranks may have come here at once.
     std::fill(answers_.begin(), answers_.end(), std::nullopt);
     finding = finding_of(issued, since, arbiters(transport_->size()));
   }

@@ -1,4 +1,4 @@
-// On whose behalf a thread computes and communicates: schedules and timelines name it.
+// The layer for which a thread computes and communicates; schedules and timelines name it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,9 +6,10 @@
 
 namespace fourfold::comm {
 
-/// While it lives, what this thread computes and issues belongs to `layer`, whose text must live as
-/// long; an empty one is nobody. Costs two words, whether or not anybody records. Never alive
-/// across a co_await: other layers run meanwhile.
+/// While this object lives, everything that the thread computes and issues belongs to `layer`. The
+/// text of `layer` must live as long; an empty text means no layer. The cost is two words, whether
+/// or not anything is recorded. The object must not be alive across a co_await, since other layers
+/// run meanwhile.
 class LayerScope {
  public:
   explicit LayerScope(std::string_view layer) : outer_(current_) { current_ = layer; }

@@ -19,7 +19,8 @@
 
 namespace fourfold::comm {
 
-/// An operation's way to its peers: by index in the group, on one tag, with what it sends counted.
+/// Connects an operation to its peers. Peers are addressed by their index in the group, all
+/// messages have one tag, and what is sent is counted.
 class Port {
  public:
   /// `held` is read whenever the operation is about to send.
@@ -37,7 +38,8 @@ class Port {
   schedule::Reach reach() const { return reach_; }
   /// The index of the member `distance` after this one, around the ring.
   int neighbour(int distance) const { return ((index() + distance) % size() + size()) % size(); }
-  /// Others need the link more: at most one message on the way.
+  /// Whether the operation is held back: another operation needs the link more, so this one may
+  /// have at most one message in flight.
   bool held() const { return *held_; }
   int world_rank(int index) const { return group_->members[static_cast<std::size_t>(index)]; }
 
@@ -69,7 +71,7 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
 
-  /// Does all that can be done without waiting; true when the operation is done.
+  /// Advances the operation as far as possible without waiting. True when the operation is done.
   virtual bool advance() = 0;
 
   /// The group index of the rank whose message is needed next, or -1.
@@ -79,17 +81,17 @@ class Operation {
 using OperationPtr = std::unique_ptr<Operation>;
 
 /// The state machine of `collective` for this rank, by the algorithm that `schedule::algorithm_of`
-/// names. The group has more than one member. In-place operations use `out` alone, a barrier no
-/// buffers; several buffers are packed into one.
+/// names. The group must have more than one member. In-place operations only use `out`, and a
+/// barrier uses no buffers. Several buffers are packed into one.
 OperationPtr make_operation(const schedule::Collective& collective, const Buffers& buffers,
                             const Port& port, ScratchPool& scratch);
 OperationPtr make_operation(const schedule::Collective& collective, const InOut& buffers,
                             const Port& port, ScratchPool& scratch);
 
-/// What a group of one has to do, done at once.
+/// Does at once what the operation means in a group of one.
 void run_alone(const schedule::Collective& collective, const InOut& buffers);
 
-/// A short queue, in place: messages in flight, oldest first.
+/// A short queue of messages in flight, oldest first, stored inside the object.
 template <class T, int kLargest = schedule::kLargestWindow>
 class Window {
  public:
@@ -112,14 +114,15 @@ class Window {
   T* at(int index) { return reinterpret_cast<T*>(items_.data()) + index; }
   const T* at(int index) const { return reinterpret_cast<const T*>(items_.data()) + index; }
 
-  // Not an array of T: operations are made often, and setting it to zero is a good part of that.
+  // This is not an array of T: operations are made often, and setting it to zero would take a good
+  // part of that time.
   alignas(T) std::array<std::byte, kLargest * sizeof(T)> items_;
   int capacity_;
   int first_ = 0;
   int size_ = 0;
 };
 
-/// Pieces of scratch memory of one size, taken and given back.
+/// Pieces of scratch memory of one size that are taken and given back.
 class Slots {
  public:
   Slots(ScratchPool& pool, int count, std::int64_t bytes);
@@ -135,7 +138,7 @@ class Slots {
 
 /// How an operation cuts a block into segments.
 struct Cut {
-  std::int64_t elements = 1;  ///< a segment holds, at most
+  std::int64_t elements = 1;  ///< the most elements that a segment holds
   std::int64_t element_size = 1;
   int window = 1;
 
@@ -143,17 +146,17 @@ struct Cut {
 
   std::int64_t segment_bytes() const { return elements * element_size; }
   std::int64_t segments(std::int64_t count) const { return (count + elements - 1) / elements; }
-  /// Segment `index` of `chunk`; empty beyond its end.
+  /// Segment `index` of `chunk`. It is empty beyond the end of the chunk.
   schedule::Chunk segment(const schedule::Chunk& chunk, std::int64_t index) const;
 
-  /// How many messages a member may have sent more than it has received, in an operation in which
-  /// all send and receive alike: the one that is furthest behind never has to wait. A library may
-  /// take a message before the receiver asks for it, and keep it somewhere; this keeps what lies in
-  /// the way of others small.
+  /// How many more messages a member may have sent than received, in an operation in which all
+  /// members send and receive alike. With this limit the member that is furthest behind never has
+  /// to wait. A library may accept a message before the receiver asks for it, and buffer it; the
+  /// limit keeps the amount of such data in front of other messages small.
   std::int64_t lead(const Port& port) const { return port.held() ? 1 : window; }
 };
 
-/// Operations one after the other, as one.
+/// Runs operations one after the other, as one operation.
 class Sequence final : public Operation {
  public:
   explicit Sequence(std::vector<OperationPtr> parts) : parts_(std::move(parts)) {}

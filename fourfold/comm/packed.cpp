@@ -21,7 +21,7 @@ class Packed final : public Operation {
     const bool in_place = collective.op == Op::kAllReduce || collective.op == Op::kBroadcast;
     in_blocks_ = collective.op == Op::kReduceScatter ? ranks_ : 1;
     out_blocks_ = collective.op == Op::kAllGather ? ranks_ : 1;
-    // A broadcast's input matters at the root only, but packing it elsewhere does no harm.
+    // Only the root needs the input of a broadcast, but packing it on other ranks does no harm.
     const std::int64_t in_bytes = collective.op == Op::kAllGather ? bytes_ / ranks_ : bytes_;
     const std::int64_t out_bytes = collective.op == Op::kReduceScatter ? bytes_ / ranks_ : bytes_;
     in_ = scratch.take(in_bytes);

@@ -8,8 +8,9 @@
 
 namespace fourfold::comm {
 
-/// `collective.count` is the sum over `list`, whose tensors have its dtype. Each chunk of the
-/// packed tensor holds that chunk of every tensor of the list, one after the other.
+/// `collective.count` is the sum over the tensors of `list`, which must have the dtype of the
+/// collective. Chunk i of the packed tensor holds chunk i of every tensor of the list, one after
+/// the other.
 OperationPtr make_packed(const schedule::Collective& collective, Buffers list, const Port& port,
                          ScratchPool& scratch);
 

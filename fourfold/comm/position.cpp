@@ -17,10 +17,10 @@ namespace {
 
 using Answers = std::vector<std::optional<Position>>;
 
-/// A line names so many ranks at most.
+/// The most ranks that one line names.
 constexpr std::size_t kMostFindings = 8;
 
-/// What a rank does, for one that is behind.
+/// What a rank that is behind is doing.
 std::string doing(const Position& position) {
   if (!position.waiting) return "it is outside of communication";
   const std::string phase = position.phase.str();
@@ -73,7 +73,7 @@ class Explanation {
     const Position& position = *answer(rank);
     const bool pair = stuck_.place.collective.op == schedule::Op::kSend ||
                       stuck_.place.collective.op == schedule::Op::kRecv;
-    if (pair) return;  // the peer's own count of this lane says nothing; the waits tell
+    if (pair) return;  // the peer's own count of this lane says nothing here; its waits do
     if (position.issued <= stuck_.place.number) {
       const std::string behind = concat(named(position.rank), " is behind, it has issued ",
                                         position.issued, " operations there: ", doing(position));
@@ -90,16 +90,17 @@ class Explanation {
     }
   }
 
-  /// Whether a rank works at something long that it has announced, or did so a moment ago: from the
-  /// end of a phase on it has as long as without one. In a phase it may wait for others, each time
-  /// for less than the deadline: after that its own wait is one to explain.
+  /// Whether a rank does long work that it has announced, or did so less than a deadline ago: from
+  /// the end of a phase on, the rank has as much time as without a phase. During a phase the rank
+  /// may wait for other ranks, each time for less than the deadline. A longer wait must be
+  /// explained.
   bool excused(const Position& position) const {
     const Seconds since = position.waiting ? position.waited : position.phase_over;
     return position.phase_over < stuck_.deadline && since < stuck_.deadline;
   }
 
-  /// Whether a rank waits for the stuck operation itself: in a collective the members of a ring or
-  /// an exchange wait for each other all the time, as the two ends of a pair do.
+  /// Whether a rank waits for the stuck operation itself. The members of a ring or an exchange
+  /// normally wait for each other, as the two ends of a pair do.
   bool waits_here(const Position& position) const {
     if (position.waiting_group.str() != FixedText(stuck_.group).str()) return false;
     const schedule::Collective& mine = stuck_.place.collective;
@@ -112,11 +113,11 @@ class Explanation {
     return position.waiting_for.number == stuck_.place.number && its == mine;
   }
 
-  /// Walks from a rank to the one that it waits for, until one is silent, does not wait, or comes
-  /// twice. Only waits for different operations make a circle that cannot open by itself. `passed`
-  /// is what is found on the way; it counts unless an announced phase is at the end of it.
+  /// Walks from a rank to the rank that it waits for, until a rank is silent, does not wait, or has
+  /// been seen already. Only a circle of waits for different operations is a deadlock. `passed`
+  /// holds the findings of the walk so far; they count unless the walk ends at an announced phase.
   void follow(int rank, std::set<int> seen, std::vector<std::string> passed) {
-    bool elsewhere = seen.size() > 1;  // from a member that is behind
+    bool elsewhere = seen.size() > 1;  // whether the walk comes from a member that is behind
     for (;; rank = answer(rank)->awaited) {
       if (rank < 0) break;
       if (!answer(rank)) {
@@ -158,7 +159,7 @@ class Explanation {
   const Stuck& stuck_;
   const Answers& answers_;
   std::set<int> silent_;
-  bool excused_ = false;  // some rank is
+  bool excused_ = false;  // whether some rank is excused
   std::vector<std::string> findings_;
 };
 

@@ -1,4 +1,5 @@
-// Where a rank stands in its communication: what ranks tell each other when one of them is stuck.
+// A rank's position in its communication. Ranks tell each other their positions when one of them is
+// stuck.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +15,7 @@
 
 namespace fourfold::comm {
 
-/// A short text of fixed size, so that a message that holds it can be sent as it is.
+/// A short text of fixed size, so that a message that contains it can be sent byte by byte.
 struct FixedText {
   char text[64] = {};
 
@@ -33,31 +34,31 @@ struct Place {
 struct Position {
   int rank = -1;
   std::int64_t issued = 0;  ///< collectives handed to the lane so far
-  Place current;            ///< the oldest one of the lane that is not done
-  bool waiting = false;     ///< the compute stream stands still in a wait
-  FixedText waiting_group;  ///< the group that it waits in, and the operation
+  Place current;            ///< the oldest collective of the lane that is not done
+  bool waiting = false;     ///< whether compute is blocked in a wait
+  FixedText waiting_group;  ///< the group that the rank waits in, and the operation below
   Place waiting_for;
   int awaited = -1;  ///< the rank whose message that operation needs next, or -1
-  Seconds waited;    ///< so far
-  FixedText phase;   ///< the long work that it has announced; empty: none
+  Seconds waited;    ///< how long the rank has waited so far
+  FixedText phase;   ///< the long work that the rank has announced; empty: none
 
   static constexpr Seconds kNever{1e18};
-  Seconds phase_over = kNever;  ///< how long ago its last phase ended; 0: it lasts
+  Seconds phase_over = kNever;  ///< how long ago the rank's last phase ended; 0: it still lasts
 };
 
 struct ControlMessage {
-  /// A query is followed by an answer, a claim of a right by the arbiter's verdict. The end tells
+  /// A query is followed by an answer, and a claim of a right by the arbiter's verdict. kEnd says
   /// that a rank ends the job.
   enum class Kind : std::int32_t { kQuery, kAnswer, kClaim, kVerdict, kEnd };
   Kind kind = Kind::kQuery;
   int from = -1;
-  int lane = -1;           ///< that the query asks about
-  std::int64_t query = 0;  ///< the asker's number of it, repeated in the answer
+  int lane = -1;           ///< the lane that the query asks about
+  std::int64_t query = 0;  ///< the number that the asker gave its query; the answer repeats it
   Position position{};
-  Right right = Right::kAsk;  ///< that is claimed
-  int order = 0;              ///< of the claim
-  int holder = -1;            ///< by the verdict
-  int status = 0;             ///< the job's, at its end
+  Right right = Right::kAsk;  ///< the right that is claimed
+  int order = 0;              ///< the order of the claim
+  int holder = -1;            ///< the holder of the right, in a verdict
+  int status = 0;             ///< the exit status of the job, in kEnd
 };
 
 /// What the rank that passed its deadline knows.
@@ -73,15 +74,15 @@ struct Stuck {
 };
 
 struct Finding {
-  /// Whether all that holds the operation up are phases that ranks have announced: then it is no
-  /// failure. Never when a rank is silent.
+  /// Whether the operation is only held up by phases that ranks have announced. Then there is no
+  /// failure. Always false when a rank is silent.
   bool patient = false;
-  /// Which ranks hold the operation up, and why as far as the answers tell: silent, behind, in
-  /// another operation, or waiting in turn for one of these. One line, of bounded length.
+  /// The ranks that hold the operation up, and why, as far as the answers tell: a rank is silent,
+  /// behind, in another operation, or waiting in turn for such a rank. One line, of bounded length.
   std::string line;
 };
 
-/// What the answers tell. `answers[r]` is rank r's, if it gave one.
+/// Explains what the answers tell. `answers[r]` is the answer of rank r, if it gave one.
 Finding explain(const Stuck& stuck, const std::vector<std::optional<Position>>& answers);
 
 }  // namespace fourfold::comm

@@ -14,16 +14,17 @@ namespace {
 using schedule::Chunk;
 
 /// p ranks hold p chunks each. In a reducing step a rank sends a chunk on and adds its own part to
-/// the one that it receives; after p-1 steps it has the whole sum of its own chunk, added in the
-/// order of the ring, wherever and whenever it runs. In a gathering step it passes on the chunk
-/// that it received last.
+/// the chunk that it receives. After p-1 steps it has the complete sum of its own chunk. The terms
+/// are always added in the order of the ring, wherever and whenever the ring runs. In a gathering
+/// step a rank passes on the chunk that it received last.
 ///
 /// Chunks are cut into segments. `window` segments of every chunk go around the ring together, as a
-/// round; the messages of a rank form one stream in the order (round, step, segment), the same on
-/// both sides of every link, so that matching needs no numbers. A segment is sent on as soon as it
-/// is there, and rounds follow each other without a gap. Scratch memory is two windows of segments
-/// whatever the size of the tensor: one for segments that wait to be sent on, one for those that
-/// arrive (with fewer than one window and one segment the ring would lock).
+/// round. The messages of a rank form one stream in the order (round, step, segment). The order is
+/// the same on both sides of every link, so that messages match without numbers. A segment is sent
+/// on as soon as it has arrived, and rounds follow each other without a gap. Whatever the size of
+/// the tensor, the scratch memory is two windows of segments: one for segments that wait to be sent
+/// on, one for segments that arrive. (With less than one window and one segment the ring would
+/// deadlock.)
 class Ring : public Operation {
  public:
   Ring(const schedule::Collective& collective, const Port& port, bool reduces, bool gathers)
@@ -60,13 +61,13 @@ class Ring : public Operation {
   struct Message {
     int step = 0;
     std::int64_t segment = 0;
-    std::int64_t width = 0;  ///< segments of its round
-    Chunk elements;          ///< of the whole tensor
-    int owner = 0;           ///< the chunk that they belong to
+    std::int64_t width = 0;  ///< the number of segments in its round
+    Chunk elements;          ///< elements of the whole tensor
+    int owner = 0;           ///< the chunk that the elements belong to
   };
 
-  // What differs between the three operations. A slot is scratch memory; `target` may return null
-  // when there is none left at the moment.
+  // These functions differ between the three operations. A slot is scratch memory; `target` may
+  // return null when no slot is free at the moment.
   virtual void on_start() {}
   virtual const std::byte* source(const Message& message) = 0;
   virtual void on_sent(const Message&, const std::byte*) {}
@@ -131,7 +132,8 @@ class Ring : public Operation {
     bool moved = false;
     while (sent_ < messages_ && !sends_.full() && sent_ - received_ < cut_.lead(port_)) {
       const Message message = message_at(sent_, 0);
-      // What is sent on arrived one step before, which is `width` messages earlier in the stream.
+      // A segment that is sent on arrived one step before, which is `width` messages earlier in the
+      // stream.
       if (message.step > 0 && sent_ - message.width >= received_) break;
       if (message.elements.size() > 0) {
         const std::byte* data = source(message);
@@ -192,7 +194,7 @@ class RingAllGather final : public Ring {
       : Ring(collective, port, false, true), in_(in), out_(out) {}
 
  private:
-  // The first messages come from `in`, so the copy into place happens behind them.
+  // The first messages are sent from `in`, so that the copy into place overlaps with them.
   void on_start() override {
     std::byte* place = out_ + bytes(own_chunk().begin);
     const std::int64_t size = bytes(own_chunk().size());
@@ -283,7 +285,7 @@ class RingReduceScatter final : public Ring {
   bool in_place_;
   Slots slots_;
   Window<std::byte*, 2 * schedule::kLargestWindow>
-      passing_on_;  // received and summed, not sent yet; in stream order
+      passing_on_;  // received and summed, but not sent yet; in stream order
 };
 
 }  // namespace

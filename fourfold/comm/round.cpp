@@ -39,8 +39,8 @@ bool Round::post_receives() {
 
 bool Round::post_sends() {
   bool moved = false;
-  // Nobody waits in a circle: who has received least, of all in the earliest round, is sent to by
-  // one who has received as much.
+  // This limit cannot deadlock: of the ranks in the earliest round, the one that has received least
+  // gets its messages from a rank that has received at least as much.
   const auto may_send = [&] {
     return received_ == to_receive() || sent_ - received_ < cut_.lead(port_);
   };

@@ -1,4 +1,5 @@
-// One round of an operation: a block goes to one member while another comes from one.
+// One round of an operation: this rank sends a block to one member while it receives a block from
+// another.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +7,8 @@
 
 namespace fourfold::comm {
 
-/// Blocks are cut into segments, a window in flight each way. An empty block is no message.
+/// Blocks are cut into segments, with one window of segments in flight in each direction. No
+/// message is sent for an empty block.
 class Round {
  public:
   struct Outgoing {
@@ -23,10 +25,10 @@ class Round {
   Round(const schedule::Collective& collective, const Port& port)
       : port_(port), cut_(collective, port.reach()), sends_(cut_.window), receives_(cut_.window) {}
 
-  /// The one before is done.
+  /// Starts a round. The previous round must be done.
   void start(const Outgoing& out, const Incoming& in);
 
-  /// As an operation's.
+  /// These have the same meaning as in Operation.
   bool advance();
   int awaited() const;
 
@@ -41,7 +43,7 @@ class Round {
   Outgoing out_;
   Incoming in_;
   std::int64_t sent_ = 0;    // handed to the transport
-  std::int64_t posted_ = 0;  // receives
+  std::int64_t posted_ = 0;  // receives posted
   std::int64_t received_ = 0;
   Window<Request> sends_;
   Window<Request> receives_;

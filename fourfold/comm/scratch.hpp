@@ -1,4 +1,4 @@
-// Temporary memory of operations, kept for reuse so that a training step allocates none.
+// Temporary memory of operations. It is kept for reuse, so that a training step allocates none.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace fourfold::comm {
 
-/// Hands out 64-byte aligned blocks. Not thread-safe: one engine uses it under its lock, and blocks
-/// must not outlive it.
+/// Hands out blocks that are aligned to 64 bytes. Not thread-safe: one engine uses the pool under
+/// its lock. Blocks must not outlive the pool.
 class ScratchPool {
   struct Free {
     void operator()(std::byte* memory) const;
@@ -19,7 +19,7 @@ class ScratchPool {
   using Memory = std::unique_ptr<std::byte, Free>;
 
  public:
-  /// A block that returns to its pool when it goes.
+  /// A block that returns to its pool when it is destroyed.
   class Block {
    public:
     Block() = default;
@@ -38,10 +38,10 @@ class ScratchPool {
     std::int64_t bytes_ = 0;
   };
 
-  /// At least `bytes`; no memory when 0.
+  /// A block of at least `bytes` bytes. A block of 0 bytes has no memory.
   Block take(std::int64_t bytes);
 
-  /// Handed out and kept together, at most so far.
+  /// The largest sum so far of the bytes handed out and the bytes kept for reuse.
   std::int64_t peak_bytes() const { return peak_bytes_; }
 
  private:

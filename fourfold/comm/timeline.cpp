@@ -56,7 +56,8 @@ void Timeline::wait(Span span) {
 void Timeline::operation(Span span) {
   const std::lock_guard lock(mutex_);
   if (steps_.empty()) return;
-  // Issued before the first step it is of interest too: it shares the network with that step.
+  // An operation that was issued before the first step is kept too, since it shares the network
+  // with that step.
   const Step* step = &steps_.front();
   for (const Step& later : steps_) {
     if (later.begin <= span.issued) step = &later;

@@ -12,11 +12,11 @@ enum class Direction : std::uint8_t { kOut, kIn };
 struct Transfer {
   Direction direction = Direction::kOut;
   int peer = 0;
-  std::byte* data = nullptr;  // only read when it goes out
+  std::byte* data = nullptr;  // only read when it is sent
   std::int64_t count = 0;
 };
 
-/// Blocks, cut into segments, in order, a window in flight.
+/// Transfers blocks in order, cut into segments, with one window of segments in flight.
 class Transfers final : public Operation {
  public:
   Transfers(const Cut& cut, const Port& port, std::vector<Transfer> transfers)
@@ -64,7 +64,7 @@ class Transfers final : public Operation {
   Cut cut_;
   std::vector<Transfer> transfers_;
   std::size_t at_ = 0;
-  std::int64_t segment_ = 0;  // of transfers_[at_], next
+  std::int64_t segment_ = 0;  // the next segment of transfers_[at_]
   Window<InFlight> in_flight_;
 };
 

@@ -9,13 +9,14 @@ namespace fourfold::comm {
 OperationPtr make_send(const schedule::Collective& collective, const void* in, const Port& port);
 OperationPtr make_receive(const schedule::Collective& collective, void* out, const Port& port);
 
-/// Chunk i of the tensor comes from member i to the root. `in` is this rank's chunk; at the root it
-/// lies in its place in `out` already.
+/// The root receives chunk i of the tensor from member i. `in` is this rank's chunk. At the root it
+/// already lies at its place in `out`.
 OperationPtr make_gather(const schedule::Collective& collective, const void* in, void* out,
                          const Port& port);
 
-/// Dissemination: in round k every rank tells the one 2^k after it, and hears from the one 2^k
-/// before it, that all behind them have come.
+/// A dissemination barrier. In round k every rank sends to the rank 2^k after it and receives from
+/// the rank 2^k before it. A message says that its sender, and all ranks that the sender has heard
+/// of, have reached the barrier.
 OperationPtr make_barrier(const Port& port);
 
 }  // namespace fourfold::comm

@@ -16,8 +16,8 @@ struct Message {
   Request request;
   int peer = 0;
   Chunk elements;
-  int child = 0;              ///< whose it is, by its place among the children
-  std::byte* data = nullptr;  ///< scratch that it holds, or null
+  int child = 0;              ///< the child that sends it, by its place among the children
+  std::byte* data = nullptr;  ///< the scratch memory that it holds, or null
 };
 
 TreePlace place_of(const schedule::Collective& c, const Port& port) {
@@ -144,7 +144,7 @@ class TreeReduce final : public Operation {
     return moved;
   }
 
-  /// The sum of a segment grows in the first child's slot, or in the result at the root.
+  /// The sum of a segment is formed in the first child's slot, or in the result at the root.
   void add(const Message& message) {
     const std::byte* mine = in_ + message.elements.begin * cut_.element_size;
     const bool first = message.child == 0;
@@ -158,7 +158,7 @@ class TreeReduce final : public Operation {
     if (!root) send(message.elements, sum_, sum_);
   }
 
-  /// A rank without children sends what it has.
+  /// A rank without children sends its own part.
   bool send_leaf() {
     bool moved = false;
     for (; children_ == 0 && summed_ < segments_ && !sends_.full(); ++summed_, moved = true) {
@@ -191,7 +191,7 @@ class TreeReduce final : public Operation {
   int children_;
   std::int64_t segments_;
   std::int64_t messages_;
-  Slots slots_;  // arriving, the growing sum, being sent
+  Slots slots_;  // for arriving segments, the sum so far and segments being sent
   std::byte* sum_ = nullptr;
   std::int64_t posted_ = 0;
   std::int64_t summed_ = 0;

@@ -8,8 +8,8 @@ namespace fourfold::comm {
 
 OperationPtr make_broadcast(const schedule::Collective& collective, void* data, const Port& port);
 
-/// Every rank adds its own part first, then those of its children in order. `out` matters at the
-/// root only, and may be `in` there.
+/// Every rank adds its own part first, then the parts of its children in order. `out` is only used
+/// at the root, where it may be `in`.
 OperationPtr make_tree_reduce(const schedule::Collective& collective, const void* in, void* out,
                               const Port& port, ScratchPool& scratch);
 

@@ -26,8 +26,8 @@ class Widened final : public Operation {
     if (collective.op == Op::kReduce && collective.root != port.index()) out_count_ = 0;
     const auto size = static_cast<std::int64_t>(sizeof(float));
     wide_ = scratch.take(in_count_ * size);
-    // The operations of this kind have read an element of the input before they write the result
-    // to its place, so both may lie in the same memory.
+    // These operations read an element of the input before they write the result to its place, so
+    // both may use the same memory.
     const View in{wide_.data(), in_count_, DType::kF32};
     const View out{wide_.data(), out_count_, DType::kF32};
     inner_ = make_operation(schedule::in_f32(collective), InOut{in, out}, port, scratch);

@@ -1,4 +1,4 @@
-// One rank's view of the job: who it is, and the communicators that it makes.
+// One rank's view of the job: its rank, and the communicators that it makes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace fourfold::comm {
 
-/// Announces, while it lives, that this rank is at work on something that may take longer than any
-/// deadline. The world must outlive it.
+/// Announces, while it lives, that this rank does work that may take longer than any deadline. The
+/// world must outlive the Phase.
 class Phase {
  public:
   Phase(std::shared_ptr<Core> core, const std::string& what);
@@ -25,65 +25,69 @@ class Phase {
   std::shared_ptr<Core> core_;
 };
 
-/// Made by a backend: `mpi::open`, `thread::run`, `self::open`, `recording::open`. Move-only. The
-/// world must outlive every Work; communicators may outlive it but not be used.
+/// A World is made by a backend: `mpi::open`, `thread::run`, `self::open`, `recording::open`. It is
+/// move-only. The world must outlive every Work. Communicators may outlive the world, but must not
+/// be used then.
 class World {
  public:
   World(std::unique_ptr<Transport> transport, const Options& options);
-  /// Executes nothing: `rank` of `size` ranks that do not exist, so many on each of as many hosts
-  /// as they need, in order; 0: all on one.
+  /// Makes a world that executes nothing. It is `rank` of `size` ranks that do not exist. Each host
+  /// has `ranks_per_host` ranks, in order; 0 means that all ranks are on one host.
   World(int rank, int size, int ranks_per_host = 0);
   World(World&&) noexcept = default;
   World& operator=(World&&) = delete;
-  /// Finishes what is under way and leaves the job: collective. While an exception unwinds the
-  /// stack it only withdraws: end the job with `abort`, or by leaving the process.
+  /// Finishes the operations under way and leaves the job; collective. While an exception unwinds
+  /// the stack the destructor only withdraws: end the job with `abort`, or by leaving the process.
   ~World();
 
   int rank() const;
   int size() const;
-  /// False for a recording world: its operations do nothing.
+  /// False for a recording world, whose operations do nothing.
   bool executes() const;
   /// The host that a rank runs on.
   std::string host(int rank) const;
 
-  /// How long a wait may last; none in a recording world.
+  /// How long a wait may last. A recording world has no deadline.
   Seconds deadline() const;
 
-  /// A new lane over `group`. Sends nothing; every rank of the world calls it for its own group in
-  /// the same order. Groups made by one such call must be disjoint, as those of `Grid::group` are.
+  /// Makes a new lane over `group`. Nothing is sent. Every rank of the world calls this for its own
+  /// group, in the same order. The groups of one such call must be disjoint, as those of
+  /// `Grid::group` are.
   Communicator communicator(const grid::Group& group);
 
   Counts counters() const;
   void reset_counters();
-  /// Both at once: what ends in between, behind compute, is not lost.
+  /// Returns the counters and resets them in one step, so that an operation that ends in between is
+  /// not lost.
   Counts take_counters();
   /// The largest amount of temporary memory that operations held so far.
   Bytes scratch_peak() const;
 
-  /// Writes every operation and wait from now on into `schedule`; null stops.
+  /// Writes every operation and wait from now on into `schedule`. A null pointer stops this.
   void record(schedule::Schedule* schedule);
 
-  /// Adds every operation that ends and every wait from now on to `timeline`; null stops. A
-  /// recording world has none.
+  /// Adds every operation that ends and every wait from now on to `timeline`. A null pointer stops
+  /// this. A recording world adds nothing.
   void trace(Timeline* timeline);
 
-  /// Announces long work of this rank that is no hang, such as "writing the model", for as long as
-  /// the Phase lives: others wait for it however long it takes. A rank that dies or stops meanwhile
-  /// is found all the same.
+  /// Announces, for as long as the Phase lives, long work of this rank that is no hang, such as
+  /// "writing the model". Other ranks wait for this rank however long the work takes. A rank that
+  /// dies or stops meanwhile is still found.
   Phase phase(const std::string& what);
 
-  /// Control messages that this rank has sent so far; docs/communication.md has their bound.
+  /// The number of control messages that this rank has sent so far. docs/communication.md gives a
+  /// bound.
   std::int64_t control_messages() const;
 
-  /// Returns when every rank has come here: collective, the last thing that a rank does. Throws
+  /// Returns when every rank has called it. Collective, and the last thing that a rank does. Throws
   /// CommError as a wait does; the destructor alone would wait without a deadline.
   void leave();
 
-  /// Gives up all communication. True on the one rank that is to say why the job ends: of those
-  /// that give up first, the lowest.
+  /// Gives up all communication. Returns true on the one rank that is to report why the job ends,
+  /// which is the lowest of the ranks that gave up first.
   bool fail(const std::string& reason, int status);
 
-  /// Ends the job on every rank, with this exit status. Returns only where ranks are threads.
+  /// Ends the job on every rank with this exit status. Returns only where ranks are threads.
   void abort(const std::string& reason, int status);
 
  private:
@@ -91,7 +95,7 @@ class World {
 
   std::shared_ptr<Core> core_;
   std::unique_ptr<Communicator> everyone_;  // the first lane, for `leave`
-  int unwinding_ = 0;                       // exceptions in flight when it was made
+  int unwinding_ = 0;                       // exceptions in flight when the world was made
 };
 
 }  // namespace fourfold::comm

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kBytes = 256;
 
-/// The place of the first of these keys that was given; the file when none was.
+/// The place of the first of these keys that was given, or the file when none was given.
 std::string place_of(const Draft& draft, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const auto found = draft.places.find(name);
@@ -33,7 +33,7 @@ std::string named(const Draft& draft, const std::string& name) {
   return concat(name, " = ", shown(*value), draft.places.contains(name) ? "" : " (the default)");
 }
 
-/// Refuses unless `right`: key `a`, `relation`, key `b`.
+/// Throws unless `right`, with the message: key `a`, `relation`, key `b`.
 void relate(const Draft& draft, bool right, const char* a, std::string_view relation,
             const char* b) {
   if (right) return;
@@ -68,7 +68,7 @@ void check_data(const Draft& draft, bool needs_data) {
   }
 }
 
-/// Only the tokenizer "bytes" knows its number of tokens by itself.
+/// Only the tokenizer "bytes" determines the number of tokens by itself.
 void check_vocab(const Draft& draft) {
   const ModelConfig& model = draft.config.model;
   const DataConfig& data = draft.config.data;

@@ -1,4 +1,4 @@
-// What must hold between the keys of a configuration, once all of them are read.
+// Checks of relations between the keys of a configuration, once all keys are read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ struct Draft {
   std::map<std::string, std::string> places;  ///< "gpt.toml:7" by the names of the keys given
 };
 
-/// Throws ConfigError for what is missing and for values that do not go together. With `needs_data`
+/// Throws ConfigError for missing keys and for values that do not go together. With `needs_data`
 /// the data must be named.
 void check(const Draft& draft, bool needs_data);
 

@@ -1,5 +1,6 @@
-// The configuration of a run as plain values: one struct a section of the file, with the defaults,
-// some of which give way to other keys (defaults.hpp). Paths are absolute once they are read.
+// The configuration of a run as plain values. There is one struct for each section of the file,
+// with the defaults, some of which depend on other keys (defaults.hpp). Paths are absolute once
+// they are read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,23 +13,23 @@
 
 namespace fourfold::config {
 
-/// What text is cut into.
+/// The units that text is cut into.
 enum class Tokenizer {
   kBpe,    ///< pieces of words, learned from the text
   kBytes,  ///< single bytes: 256 tokens, nothing to learn
 };
 
-/// The numbers that the model computes with.
+/// The types of numbers that the model computes with.
 enum class Precision {
   kFloat32,
   kBf16,  ///< products in bfloat16, weights of the optimizer in float32
   kFloat64,
 };
 
-/// Whether activations are kept split over all ranks, or whole where several ranks need them.
+/// Whether activations are kept split over all ranks, or replicated where several ranks need them.
 enum class Activations { kSharded, kReplicated };
 
-/// As in the file: "bpe", "bf16", "sharded", ...
+/// The names as in the file: "bpe", "bf16", "sharded", ...
 std::string_view to_string(Tokenizer tokenizer);
 std::string_view to_string(Precision precision);
 std::string_view to_string(Activations activations);
@@ -37,7 +38,7 @@ std::string_view to_string(Activations activations);
 struct ModelConfig {
   std::string kind = "gpt";
   std::int64_t vocab = 0;    ///< different tokens; 0: as many as the tokenizer "bytes" has
-  std::int64_t width = 0;    ///< numbers that stand for a token; a multiple of heads
+  std::int64_t width = 0;    ///< numbers that represent a token; a multiple of heads
   std::int64_t heads = 0;    ///< of attention
   std::int64_t layers = 0;   ///< blocks of attention and a two-layer network
   std::int64_t context = 0;  ///< tokens of a sequence
@@ -47,11 +48,11 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// [data]: one of `text` and `tokens` is given; neither in a run that needs no data.
+/// [data]: one of `text` and `tokens` is given, or neither in a run that needs no data.
 struct DataConfig {
   std::string text;                       ///< a file or a folder
   std::string tokens;                     ///< a file of tokens
-  std::string validation_tokens;          ///< goes with `tokens`; empty: a share of these
+  std::string validation_tokens;          ///< used with `tokens`; empty: a share of these
   Tokenizer tokenizer = Tokenizer::kBpe;  ///< for `text`
   double validation = 0.05;               ///< share of the data that is kept for validation
   std::string cache;                      ///< folder for prepared data; empty: the user's own
@@ -59,11 +60,11 @@ struct DataConfig {
   bool operator==(const DataConfig&) const = default;
 };
 
-/// [train]: how long, how much at once, in which numbers.
+/// [train]: the length, the batch and the precision of training.
 struct TrainConfig {
   std::int64_t steps = 200;
   std::int64_t batch = 8;        ///< sequences of a step, over the whole grid
-  std::int64_t micro_batch = 0;  ///< of a forward pass; divides batch. read() replaces 0
+  std::int64_t micro_batch = 0;  ///< sequences of a forward pass; divides batch. read() replaces 0
   Precision precision = Precision::kFloat32;
   std::uint64_t seed = 1;               ///< of weights, dropout and the order of the samples
   bool checkpoint_activations = false;  ///< recompute them in the backward pass: less memory
@@ -75,7 +76,8 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
-/// [optim]: AdamW, and its rate: a linear start, then half a cosine from lr down to min_lr.
+/// [optim]: AdamW and its rate, which rises linearly and then falls as half a cosine from lr to
+/// min_lr.
 struct OptimConfig {
   double lr = 3e-4;
   double min_lr = 3e-5;
@@ -92,37 +94,39 @@ struct OptimConfig {
 struct ParallelConfig {
   std::string strategy = "4d";
   grid::Sizes sizes;   ///< x, y, z, data and pipe
-  bool given = false;  ///< whether anybody named a size: if not, the caller may choose them
+  bool given = false;  ///< whether a size was given: if not, the caller may choose the sizes
   Activations activations = Activations::kSharded;
   bool sequence_parallel = true;  ///< the same as sharded activations, for the strategy megatron
-  /// What ranks along data keep only a part of: 0 nothing, 1 the optimizer's state, 2 gradients
+  /// What ranks along data split among themselves: 0 nothing, 1 the optimizer's state, 2 gradients
   /// too.
   int zero = 1;
-  int chunks = 1;  ///< stages of the pipeline that a rank has: more, smaller bubbles
+  int chunks = 1;  ///< stages of the pipeline on each rank: more stages, smaller bubbles
   grid::Placement placement = grid::kDefaultPlacement;
 
   bool operator==(const ParallelConfig&) const = default;
 };
 
-/// [overlap]: what is communicated behind compute. Results do not depend on it (docs/overlap.md).
+/// [overlap]: which communication overlaps with compute. Results do not depend on it
+/// (docs/overlap.md).
 struct OverlapConfig {
-  bool input_gradients = true;   ///< sums of input gradients behind the weights' product
-  bool weight_gradients = true;  ///< sums of weight gradients behind the rest of the backward pass
+  bool input_gradients = true;   ///< sums of input gradients overlap with the weights' product
+  bool weight_gradients = true;  ///< sums of weight gradients overlap with the backward pass
   bool weights = true;           ///< weights are gathered ahead of their use
   bool keep_weights = true;      ///< gathered weights are kept for the backward pass
-  bool data = true;    ///< the sum over data behind backward, new weights behind the next forward
-  bool halves = true;  ///< a rank's samples go in two halves that hide each other's communication
-  bool panels = true;  ///< SUMMA's next panels behind the product of the current ones
-  std::int64_t window_mib = 64;   ///< of weights ahead of their use, and of gradients under way
-  std::int64_t keep_mib = 256;    ///< of gathered weights that are kept
-  std::int64_t segment_mib = 16;  ///< what travels along data at once
+  bool data = true;              ///< sums over data overlap with backward, new weights with forward
+  bool halves = true;            ///< the two halves of a rank's samples overlap with each other
+  bool panels = true;            ///< SUMMA's next panels overlap with the current product
+  std::int64_t window_mib = 64;  ///< of weights ahead of their use, and of gradients under way
+  std::int64_t keep_mib = 256;   ///< of gathered weights that are kept
+  std::int64_t segment_mib = 16;  ///< size of one communication along data
 
   bool operator==(const OverlapConfig&) const = default;
 };
 
-/// [device]: what a rank computes on.
+/// [device]: the hardware of a rank.
 struct DeviceConfig {
-  /// What the tensors of a rank may take, in GiB; 0: its share of what is free on its host.
+  /// The memory that the tensors of a rank may use, in GiB. 0 means its share of the free memory of
+  /// its host.
   double memory_gib = 0;
 
   bool operator==(const DeviceConfig&) const = default;

@@ -7,7 +7,8 @@ namespace fourfold::config {
 
 namespace {
 
-/// One pass, unless ranks of a pipeline have several stages: these need a multiple of the places.
+/// The default is one pass. If ranks of a pipeline have several stages, the number of passes must
+/// be a multiple of the places.
 std::int64_t default_micro_batch(const Config& config) {
   const std::int64_t batch = config.train.batch;
   const int places = config.parallel.sizes.pipe;

@@ -1,4 +1,4 @@
-// Defaults that depend on other keys: a default gives way to what was given, never the reverse.
+// Defaults that depend on other keys. A default is adapted to given values, never the reverse.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace fourfold::config {
 
-/// Moves each default that does not go with a value that was given, by as little as makes them go
-/// together. What was given stays: two given values that do not go together are left to `check`.
+/// Changes each default that is not consistent with a given value, by as little as possible. Given
+/// values are kept: `check` handles two given values that do not go together.
 void settle_defaults(Draft& draft);
 
 }  // namespace fourfold::config

@@ -12,7 +12,7 @@ namespace fourfold::config {
 
 namespace {
 
-/// Empty when there is none.
+/// The default as text. Empty when there is none.
 std::string default_of(const Key& key) {
   if (key.required) return "required";
   if (!key.fallback.empty()) return key.fallback;
@@ -20,7 +20,7 @@ std::string default_of(const Key& key) {
   return value ? to_toml(*value) : "";
 }
 
-/// For a terminal, which does not mark code.
+/// Removes the marks of code, for a terminal.
 std::string plain(std::string text) {
   std::erase(text, '`');
   return text;

@@ -7,8 +7,8 @@
 
 namespace fourfold::config {
 
-/// One line a key, in columns: those whose names begin with `prefix`. Throws ConfigError that
-/// suggests a near name when there is none.
+/// One line for each key whose name begins with `prefix`, in columns. Throws ConfigError that
+/// suggests a similar name when there is no such key.
 std::string key_table(std::string_view prefix = {});
 
 /// The table of docs/training.md.

@@ -10,7 +10,7 @@ namespace fourfold::config {
 
 namespace {
 
-// Bounds that no run comes near, so that products of sizes stay numbers.
+// These bounds are far above any run, and prevent overflow in products of sizes.
 constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMostUnits = std::int64_t{1} << 20;
 constexpr std::int64_t kLongestContext = std::int64_t{1} << 24;
@@ -22,8 +22,8 @@ constexpr Real kGib = {.low = 0, .high = 1e9};
 constexpr Real kShare = {.low = 0, .high = 1};
 constexpr Real kPositive = {.low = 0, .low_too = false};
 
-/// The key "section.name" for the member that the pointers to members lead to. Code in `meaning`
-/// stands in backticks, as in Markdown.
+/// The key "section.name" for the member that the pointers to members lead to. Code in `meaning` is
+/// in backticks, as in Markdown.
 template <class Rule, class... Members>
 Key key(std::string_view full_name, std::string_view meaning, Rule rule, Members... members) {
   const auto dot = full_name.find('.');
@@ -53,7 +53,7 @@ Key with_default(std::string_view words, Key key) {
   return key;
 }
 
-// The name of a key and its meaning, then its rule and its place.
+// Each entry has the name of a key and its meaning, then its rule and its member.
 std::vector<Key> make_keys() {
   constexpr auto model = &Config::model;
   constexpr auto data = &Config::data;

@@ -1,4 +1,4 @@
-// The table of all keys, from which reading, checking, writing and suggestions follow.
+// The table of all keys, which is used for reading, checking, writing and suggestions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,13 +14,13 @@ namespace fourfold::config {
 struct Key {
   std::string section;
   std::string name;
-  std::string meaning;     ///< for people, in a line
+  std::string meaning;     ///< for people, in one line
   std::string allowed;     ///< "a whole number of at least 1"
   bool required = false;   ///< must be given
-  bool is_path = false;    ///< relative to where it is given
+  bool is_path = false;    ///< relative to the place where it is given
   std::string fallback{};  ///< the default in words, where it depends on other keys
   std::function<Refusal(Config&, const Value&)> assign;
-  /// Nothing when there is nothing to write.
+  /// Returns nothing when there is nothing to write.
   std::function<std::optional<Value>(const Config&)> value;
 
   /// "train.steps".
@@ -30,7 +30,7 @@ struct Key {
 /// All keys, section by section, in the order in which they are written.
 const std::vector<Key>& keys();
 
-/// Null when there is none of that name.
+/// Null when there is no key of that name.
 const Key* find_key(std::string_view section, std::string_view name);
 bool is_section(std::string_view name);
 

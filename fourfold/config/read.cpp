@@ -46,7 +46,7 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-/// Who gives a value.
+/// The source of a value.
 struct Giver {
   std::string place;             ///< in messages
   std::filesystem::path folder;  ///< where relative paths start
@@ -57,11 +57,11 @@ std::filesystem::path working_directory() {
   return std::filesystem::current_path(error);
 }
 
-/// The path as one that leads to the same place from every folder.
+/// Converts a path to an absolute one.
 std::string absolute(const std::string& path, const std::filesystem::path& folder) {
   if (path.empty() || path.front() == '/') return path;
   const std::filesystem::path whole = folder / path;
-  // ".." may stand behind a symbolic link, and only the system knows where that leads.
+  // ".." may follow a symbolic link, and only the system knows its target.
   const bool climbs = std::find(whole.begin(), whole.end(), "..") != whole.end();
   return (climbs ? whole : whole.lexically_normal()).string();
 }
@@ -82,7 +82,7 @@ void assign(Draft& draft, const Giver& giver, std::string_view section, std::str
 
 void read_file(Draft& draft, const std::string& path) {
   const std::filesystem::path folder =
-      (working_directory() / path).parent_path();  // an absolute path stays what it is
+      (working_directory() / path).parent_path();  // an absolute path is kept
   for (const Section& section : parse_toml(read_text(path), draft.file)) {
     const std::string place = concat(draft.file, ":", section.line);
     if (section.value && is_section(section.name)) {

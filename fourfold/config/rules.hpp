@@ -1,5 +1,5 @@
-// What a key may be: each rule takes a value into a member or says what would be allowed, and gives
-// the value of a member back.
+// The values that a key may have. Each rule assigns a value to a member or says what would be
+// allowed, and it returns the value of a member.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,10 +20,10 @@
 
 namespace fourfold::config {
 
-/// What would be allowed; nothing when the value was taken.
+/// What would be allowed, or nothing when the value was assigned.
 using Refusal = std::optional<std::string>;
 
-/// The number that a value is, whole or not.
+/// The number that a value holds, whole or not.
 inline std::optional<double> number_of(const Value& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value.held)) {
     return static_cast<double>(*whole);
@@ -91,7 +91,7 @@ struct Real {
   std::optional<Value> value_of(double member) const { return Value{member}; }
 };
 
-/// Two numbers, each as `each`.
+/// Two numbers, each of which obeys `each`.
 struct RealPair {
   Real each;
 
@@ -126,16 +126,17 @@ struct Flag {
   std::optional<Value> value_of(bool member) const { return Value{member}; }
 };
 
-/// The path of a file or a folder. An empty one is not given, and not written.
+/// The path of a file or a folder. An empty path counts as not given, and is not written.
 struct Path {
-  /// As Linux has it; and so short, escapes and all, that what is written can be read again.
+  /// Linux has this limit. It is also short enough, including escapes, that a written path can be
+  /// read again.
   static constexpr std::size_t kLongest = 4096;
 
   std::string allowed() const { return "a path in quotes"; }
 
   Refusal assign(std::string& member, const Value& value) const {
     const auto* text = std::get_if<std::string>(&value.held);
-    // The system would take a path as ending at a NUL, and open another file.
+    // The system would end the path at a NUL, and open another file.
     if (text == nullptr || text->find('\0') != std::string::npos) return allowed();
     if (quote(*text).size() > kLongest) return concat("a path of at most ", kLongest, " bytes");
     member = *text;
@@ -186,7 +187,7 @@ struct Choice {
   std::optional<Value> value_of(Enum member) const { return Value{std::string(to_string(member))}; }
 };
 
-/// One of the grid's sizes: naming it says that the sizes are given.
+/// One of the grid's sizes. If one is given, all sizes count as given.
 struct GridSize {
   int grid::Sizes::*size;
 
@@ -203,7 +204,7 @@ struct GridSize {
   }
 };
 
-/// A switch of one strategy: written for that one only.
+/// A switch of one strategy. It is only written for that strategy.
 struct SequenceParallel {
   std::string allowed() const { return Flag{}.allowed(); }
 

@@ -87,9 +87,9 @@ bool are_equal(const Axes& axes, const Sizes& sizes) {
                      [&](Axis axis) { return size_of(sizes, axis) == size_of(sizes, axes[0]); });
 }
 
-/// Of the grids that a strategy has, those that show what it is.
+/// Whether a grid of the strategy shows what is typical of it.
 bool is_typical(const Strategy& strategy, const Sizes& sizes) {
-  // A depth beyond the side of the square keeps more copies of the weights than it has rows.
+  // If z is larger than the side of the square, there are more copies of the weights than rows.
   if (strategy.name == "summa2.5d") return sizes.z <= sizes.x;
   return true;
 }
@@ -132,7 +132,7 @@ std::vector<Sizes> grids_of(const Strategy& strategy, int ranks) {
   std::vector<Sizes> found = own_grids(strategy, ranks);
   if (found.empty()) {
     int below = ranks - 1;
-    while (own_grids(strategy, below).empty()) --below;  // one rank is a grid of each
+    while (own_grids(strategy, below).empty()) --below;  // every strategy has a grid of one rank
     int above = ranks + 1;
     while (own_grids(strategy, above).empty()) ++above;
     throw ConfigError(concat("the strategy ", strategy.name, " has no grid of ", ranks,
@@ -141,7 +141,7 @@ std::vector<Sizes> grids_of(const Strategy& strategy, int ranks) {
                              "along data"));
   }
   if (strategy.name == "deepspeed3d") {
-    // All three kinds of parallelism, where there are enough factors.
+    // Grids with all three kinds of parallelism are preferred, where there are enough factors.
     std::vector<Sizes> whole;
     std::copy_if(found.begin(), found.end(), std::back_inserter(whole),
                  [](const Sizes& s) { return s.pipe > 1 && s.y > 1 && s.data > 1; });

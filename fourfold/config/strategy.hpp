@@ -1,5 +1,5 @@
-// The strategies of the field by name: which axes of the grid each of them uses, and what it fixes.
-// docs/strategies.md has a page for each.
+// The known strategies of parallel training by name: which axes of the grid each one uses, and
+// which settings it fixes. docs/strategies.md has a page for each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace fourfold::config {
 
-/// What multiplies the matrices of a layer.
+/// The algorithm that multiplies the matrices of a layer.
 enum class Algorithm {
   kGrid,   ///< the 4-D algorithm, on any grid
   kSumma,  ///< panels that are broadcast along rows and columns of a square
@@ -21,30 +21,30 @@ enum class Algorithm {
 struct Strategy {
   std::string_view name;
   std::string_view what;           ///< for people, in a few words
-  grid::Axes axes;                 ///< those that may have more than one rank
-  grid::Axes own = axes;           ///< those that its ranks lie along when no sizes are given
-  grid::Axes equal = {};           ///< these have the same size
-  std::optional<int> zero = {};    ///< the only stage of ZeRO along data that it has
-  bool sequence_parallel = false;  ///< whether it has that switch
+  grid::Axes axes;                 ///< the axes that may have more than one rank
+  grid::Axes own = axes;           ///< the axes that are used when no sizes are given
+  grid::Axes equal = {};           ///< the axes that must have the same size
+  std::optional<int> zero = {};    ///< the only stage of ZeRO along data that it allows
+  bool sequence_parallel = false;  ///< whether it has this switch
   bool replicates = false;         ///< whether activations are replicated, whatever is set
   Algorithm algorithm = Algorithm::kGrid;
 };
 
-/// All of them, from the simplest on.
+/// All strategies, the simplest first.
 const std::vector<Strategy>& strategies();
-/// Throws InvariantError when there is none of that name.
+/// Throws InvariantError when there is no strategy of that name.
 const Strategy& strategy_of(std::string_view name);
 
-/// Whether the sizes are such as the strategy has.
+/// Whether the strategy allows these sizes.
 bool has_sizes(const Strategy& strategy, const grid::Sizes& sizes);
-/// Throws ConfigError unless they are: says what to change.
+/// Throws ConfigError that says what to change unless the strategy allows these sizes.
 void check_sizes(const Strategy& strategy, const grid::Sizes& sizes);
 
-/// The grids of so many ranks that a strategy has by itself, best first where that is a matter of
-/// taste. Throws ConfigError that says why there is none, and which numbers of ranks there are.
+/// The grids of `ranks` ranks that a strategy chooses by itself, with preferred grids first. Throws
+/// ConfigError that says why there is none, and which numbers of ranks work.
 std::vector<grid::Sizes> grids_of(const Strategy& strategy, int ranks);
 
-/// Gives the draft what its strategy fixes. Throws ConfigError when something else was asked for.
+/// Sets what the strategy fixes in the draft. Throws ConfigError when another value was given.
 void resolve_strategy(Draft& draft);
 
 }  // namespace fourfold::config

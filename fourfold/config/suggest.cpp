@@ -28,12 +28,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Up to a third of the name may be wrong; a name of one character says nothing about another.
+/// Whether a name is a probable typing mistake: up to a third of it may be wrong. A name of one
+/// character is never similar to another.
 bool is_slip(std::string_view name, std::size_t distance) {
   return distance < std::max<std::size_t>(name.size(), 1) && distance <= (name.size() + 2) / 3;
 }
 
-/// The key that was probably meant, or null. Keys of `section` are preferred to equally near ones.
+/// The key that was probably meant, or null. Of equally similar keys those of `section` are
+/// preferred.
 const Key* nearest_key(std::string_view section, std::string_view name) {
   const Key* nearest = nullptr;
   std::size_t least = 0;

@@ -16,7 +16,7 @@ int line_of(const toml::source_region& source) {
   return static_cast<int>(source.begin.line);
 }
 
-/// Tables are not followed: no key takes one. Arrays are, as deep as the parser allows.
+/// Tables are not converted, since no key accepts one. Arrays are, as deep as the parser allows.
 Value convert(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::boolean:
@@ -59,14 +59,14 @@ Section section_of(const toml::key& key, const toml::node& node) {
   return section;
 }
 
-/// The line with that number, counted from 1, without the space around it; empty behind the end.
+/// The line with that number, counted from 1, without surrounding space. Empty beyond the end.
 std::string line_at(std::string_view text, int number) {
   const auto lines = split(text, '\n');
   const auto index = static_cast<std::size_t>(number) - 1;
   return index < lines.size() ? std::string(trim(lines[index])) : "";
 }
 
-/// What is forgotten most often: quotes around a text.
+/// A hint for the most common mistake: missing quotes around a text.
 std::string hint_for(std::string_view line) {
   const auto equals = line.find('=');
   if (equals == std::string_view::npos) return "";
@@ -80,7 +80,7 @@ std::optional<Value> try_value(const std::string& text) {
   if (text.size() > kLargestToml) return std::nullopt;
   try {
     const toml::table table = toml::parse("value = " + text);
-    // More than one key: the text went on behind the value.
+    // If there is more than one key, the text continued after the value.
     return table.size() == 1 ? std::optional(convert(*table.get("value"))) : std::nullopt;
   } catch (const toml::parse_error&) {
     return std::nullopt;

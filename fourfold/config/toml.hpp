@@ -1,4 +1,5 @@
-// From the text of a TOML file to sections, keys and values: the only place that knows the parser.
+// Converts the text of a TOML file to sections, keys and values. This is the only place that uses
+// the parser.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +18,7 @@ struct Item {
   int line = 0;
 };
 
-/// What stands at the top of a file: a table of keys, or a value that belongs into one.
+/// A top-level entry of a file: a table of keys, or a value outside of any table.
 struct Section {
   std::string name;
   int line = 0;
@@ -25,16 +26,16 @@ struct Section {
   std::vector<Item> items;
 };
 
-/// The largest text that is parsed. Far more than a configuration needs, and too small for tables
-/// so deep that taking them down again would exhaust the stack.
+/// The largest text that is parsed. It is far more than a configuration needs, and too small for
+/// tables so deep that destroying them would exhaust the stack.
 inline constexpr std::size_t kLargestToml = std::size_t{16} << 10;
 
-/// The sections and their keys in the order of the text, of at most kLargestToml. Throws
-/// ConfigError that begins with "`file`:line: " when the text is not TOML.
+/// The sections and their keys in the order of the text, which has at most kLargestToml bytes.
+/// Throws ConfigError that begins with "`file`:line: " when the text is not TOML.
 std::vector<Section> parse_toml(std::string_view text, std::string_view file);
 
-/// A value as it stands behind a "=" in a file; any other text is a string, as if it stood in
-/// quotes. Nothing when it is too long or not UTF-8, so that no file could hold it.
+/// Parses a value as written after "=" in a file. Any other text is a string, as if it were in
+/// quotes. Returns nothing when the value is too long or not UTF-8, since no file could contain it.
 std::optional<Value> parse_value(std::string_view text);
 
 }  // namespace fourfold::config

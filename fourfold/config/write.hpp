@@ -1,4 +1,4 @@
-// Writes a configuration as the TOML file that reads back as the same one.
+// Writes a configuration as a TOML file that reads back as the same configuration.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace fourfold::config {
 
-/// The file: all sections and keys, but no empty path, and no size of the grid unless they are
+/// The file with all sections and keys, except empty paths, and sizes of the grid that are not
 /// given.
 std::string to_toml(const Config& config);
 

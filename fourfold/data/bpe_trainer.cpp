@@ -14,20 +14,21 @@ namespace fourfold::data {
 
 namespace {
 
-/// SentencePiece leaves out longer sentences.
+/// SentencePiece ignores longer sentences.
 constexpr std::size_t kLongestSentence = 4096;
 
-/// The tokens that are always there: bytes, the unknown and the end.
+/// The tokens that always exist: bytes, the unknown and the end.
 constexpr std::int64_t kFixedTokens = 258;
 
-/// More than anybody uses; SentencePiece counts up to the size even if the text has no more.
+/// An upper limit for the vocabulary. SentencePiece counts up to the size even if the text has no
+/// more.
 constexpr std::int64_t kMostTokens = 1 << 20;
 
-/// U+2585, which SentencePiece uses for itself: it leaves out sentences with it.
+/// U+2585, which SentencePiece reserves for itself: it ignores sentences that contain it.
 constexpr std::string_view kReserved = "\xe2\x96\x85";
 
-/// Everything that makes the model lossless and the same every time; without a log. Newlines never
-/// reach SentencePiece, so that they remain tokens by themselves: bytes.
+/// Options that make the model lossless and reproducible, without a log. Newlines are never passed
+/// to SentencePiece, so that they remain tokens of their own: bytes.
 sentencepiece_module::Library::Options options(std::int64_t vocabulary) {
   return {{"model_type", "bpe"},
           {"vocab_size", std::to_string(vocabulary)},
@@ -44,7 +45,7 @@ sentencepiece_module::Library::Options options(std::int64_t vocabulary) {
           {"minloglevel", "3"}};
 }
 
-/// The number behind `words` in `message`, 0 if there is none.
+/// The number after `words` in `message`, 0 if there is none.
 std::int64_t number_behind(const std::string& message, std::string_view words) {
   const auto at = message.find(words);
   if (at == std::string::npos) return 0;
@@ -53,7 +54,7 @@ std::int64_t number_behind(const std::string& message, std::string_view words) {
   return parse_int(message.substr(begin, end - begin)).value_or(0);
 }
 
-/// SentencePiece's words about a size that does not fit, as ours.
+/// Converts SentencePiece's message about a size that does not fit to ours.
 std::string explain(const std::string& message, std::int64_t vocabulary) {
   const std::string wanted = concat("a vocabulary of ", vocabulary);
   if (const auto most = number_behind(message, "Please set it to a value <= "); most > 0) {
@@ -92,7 +93,7 @@ std::unique_ptr<Tokenizer> BpeTrainer::train(std::int64_t vocabulary) const {
     throw ConfigError(
         concat("a vocabulary of ", vocabulary, " is not possible: at most ", kMostTokens));
   }
-  // Even smaller sizes fail as well, but without a word about what would do.
+  // Even smaller sizes fail as well, but without a message that says what would work.
   auto [model, problem] = sentencepiece_module::library().train(
       sentences_, options(std::max(vocabulary, kFixedTokens)));
   if (!problem.empty()) throw ConfigError(explain(problem, vocabulary));

@@ -1,4 +1,4 @@
-// Makes a BPE from text.
+// Learns a BPE from text.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,22 +12,22 @@
 
 namespace fourfold::data {
 
-/// Takes text, then learns a vocabulary from it. The same text gives the same model every time.
+/// Collects text, then learns a vocabulary from it. The same text always gives the same model.
 class BpeTrainer {
  public:
-  /// Limits on memory and time: all that is added is held until the end.
+  /// Limits on memory and time. All added text is held until the end.
   static constexpr std::int64_t kMostBytes = 100'000'000;
   static constexpr std::size_t kMostSentences = 10'000'000;
 
   explicit BpeTrainer(std::int64_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
 
-  /// UTF-8, cut between lines where possible: nothing is learnt across a cut. What goes beyond the
+  /// Adds UTF-8, cut between lines where possible: nothing is learnt across a cut. Text beyond the
   /// limits is left out.
   void add(std::string_view text);
 
-  /// Throws ConfigError when the text is too little or too varied for the size, and says which
-  /// sizes work. 256 of the tokens are bytes; two more mark unknown characters, which never occur,
-  /// and the end of a text.
+  /// Throws ConfigError when the text is too short or too varied for the size, and says which sizes
+  /// work. 256 of the tokens are bytes. Two more mark unknown characters, which never occur, and
+  /// the end of a text.
   std::unique_ptr<Tokenizer> train(std::int64_t vocabulary) const;
 
  private:

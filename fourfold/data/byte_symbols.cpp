@@ -17,7 +17,7 @@ constexpr bool stands_for_itself(unsigned byte) {
 
 struct Tables {
   std::array<std::uint16_t, 256> character{};
-  std::array<std::uint8_t, kSpares> spare{};  // the byte behind U+0100 + index
+  std::array<std::uint8_t, kSpares> spare{};  // the byte that U+0100 + index stands for
 };
 
 constexpr Tables make_tables() {

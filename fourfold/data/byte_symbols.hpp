@@ -1,4 +1,4 @@
-// GPT-2's way to write any byte as a visible character in vocab.json and merges.txt.
+// GPT-2's encoding of any byte as a visible character in vocab.json and merges.txt.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace fourfold::data {
 
-/// One character a byte, in UTF-8: printable bytes of Latin-1 stand for themselves, the others are
-/// U+0100, U+0101, ... in their order.
+/// One character for each byte, in UTF-8. Printable bytes of Latin-1 stand for themselves. The
+/// others are U+0100, U+0101, ... in their order.
 std::string to_symbols(std::string_view bytes);
 
-/// The bytes behind the symbols; nothing when a character is none of them.
+/// The bytes that the symbols stand for. Nothing when a character is not a symbol.
 std::optional<std::string> from_symbols(std::string_view symbols);
 
 }  // namespace fourfold::data

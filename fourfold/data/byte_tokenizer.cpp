@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int32_t kEndOfText = 0;
 
-/// The same as files of GPT-2: tokens without merges.
+/// The same tokenizer as files of GPT-2: tokens without merges.
 Gpt2Files byte_files() {
   Gpt2Files files;
   for (int byte = 0; byte < 256; ++byte) files.texts.emplace_back(1, static_cast<char>(byte));

@@ -1,4 +1,4 @@
-// The tokenizer whose tokens are bytes, and how to know it by its files.
+// The tokenizer whose tokens are bytes, and how to recognise it by its files.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace fourfold::data {
 
-/// True for what the tokenizer of make_byte_tokenizer saves: GPT-2's files without merges, with
-/// each byte's value as its token.
+/// True for the files that the tokenizer of make_byte_tokenizer saves: GPT-2's files without
+/// merges, with each byte's value as its token.
 bool is_byte_vocabulary(const Gpt2Files& files);
 
 }  // namespace fourfold::data

@@ -44,7 +44,7 @@ const json& member(const json& object, const char* name) {
   return found == object.end() ? nothing : *found;
 }
 
-/// A token's name in a configuration: "name" or {"content": "name"}.
+/// The name of a token in a configuration: "name" or {"content": "name"}.
 std::optional<std::string> name_of(const json& token) {
   const json& name = token.is_object() ? member(token, "content") : token;
   if (!name.is_string()) return std::nullopt;
@@ -65,8 +65,8 @@ class Collector {
     }
   }
 
-  /// Tokens such as <|endoftext|>, whose text is written as it is. They may be in the vocabulary
-  /// already.
+  /// Adds tokens such as <|endoftext|>, whose text is written as it is. They may already be in the
+  /// vocabulary.
   void add_special(const json& tokens) {
     for (const json& token : tokens) {
       const auto name = name_of(token);
@@ -93,7 +93,7 @@ class Collector {
     files_.merges.push_back({a, b, result->second});
   }
 
-  /// To be called once all tokens are there, before the merges.
+  /// Must be called when all tokens are added, before the merges.
   void finish_vocabulary() {
     files_.texts.resize(numbers_.size());
     std::vector<bool> taken(numbers_.size(), false);
@@ -173,7 +173,7 @@ json read_config(const std::string& folder) {
   return std::filesystem::exists(path) ? read_json(path) : json::object();
 }
 
-/// Only GPT-2's own way to cut words is known here; others would give other tokens without a word.
+/// Only GPT-2's own way to cut words is supported. Other ways would silently give other tokens.
 void check_words(const json& parsed, const Collector& collector) {
   const json& words = member(parsed, "pre_tokenizer");
   const bool gpt2 = member(words, "type") == "ByteLevel" && member(words, "use_regex") != false;

@@ -1,4 +1,4 @@
-// The files of a GPT-2 tokenizer, as Hugging Face keeps them.
+// The files of a GPT-2 tokenizer, in Hugging Face's format.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,18 +17,18 @@ struct Merge {
   bool operator==(const Merge&) const = default;
 };
 
-/// What the files say, checked: texts differ, every byte is a token, every merge joins tokens to
-/// the token that is their text together, no pair of tokens is merged twice.
+/// The content of the files, checked: texts differ, every byte is a token, every merge joins two
+/// tokens to the token of their joined text, and no pair of tokens is merged twice.
 struct Gpt2Files {
   std::vector<std::string> texts;  ///< the bytes of each token
-  std::vector<Merge> merges;       ///< the most urgent first
+  std::vector<Merge> merges;       ///< in the order of priority
   std::int32_t end_of_text = -1;
 
   bool operator==(const Gpt2Files&) const = default;
 };
 
-/// Both read a folder and throw ConfigError when its files are damaged, or belong to a tokenizer
-/// that cuts text into words in another way than GPT-2.
+/// Both functions read a folder. They throw ConfigError when its files are damaged, or belong to a
+/// tokenizer that cuts text into words in another way than GPT-2.
 Gpt2Files read_vocabulary_and_merges(const std::string& folder);
 Gpt2Files read_tokenizer_json(const std::string& folder);
 

@@ -38,8 +38,8 @@ const Gpt2Tokenizer::Rule* Gpt2Tokenizer::find_rule(std::int32_t left, std::int3
 }
 
 /// One word while it is merged: a linked list of tokens and a heap of the merges that were possible
-/// when they were added. A merge costs the logarithm of the word's length, so that a word of a
-/// million letters is no trouble.
+/// when they were added. A merge costs the logarithm of the word's length, so that even a word of a
+/// million letters is fast.
 class Gpt2Tokenizer::Word {
  public:
   explicit Word(const Gpt2Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
@@ -66,7 +66,7 @@ class Gpt2Tokenizer::Word {
   static constexpr std::int32_t kNone = -1;
 
   struct Part {
-    std::int32_t token = 0;  // kNone once it has become part of the one before it
+    std::int32_t token = 0;  // kNone once it has been merged into the one before
     std::int32_t before = kNone;
     std::int32_t next = kNone;
   };

@@ -10,8 +10,9 @@
 
 namespace fourfold::data {
 
-/// Each word begins as its bytes; neighbours merge, the most urgent pair first, the leftmost of
-/// equals first. The text <|endoftext|> is text like any other: only end_of_text() is the token.
+/// Each word begins as its bytes. Then neighbours are merged: the pair of highest priority first,
+/// and of equal pairs the leftmost first. The text <|endoftext|> is treated like any other text:
+/// only end_of_text() gives the token.
 class Gpt2Tokenizer : public Tokenizer {
  public:
   explicit Gpt2Tokenizer(Gpt2Files files);
@@ -24,7 +25,7 @@ class Gpt2Tokenizer : public Tokenizer {
 
  private:
   struct Rule {
-    std::int32_t rank = 0;  // the smaller, the sooner
+    std::int32_t rank = 0;  // lower ranks are merged first
     std::int32_t result = 0;
   };
   class Word;

@@ -1,4 +1,5 @@
-// Mixing of whole numbers: what the order of samples, the split and the names in the cache rest on.
+// Mixing of whole numbers, for the order of samples, the split of the data and the names in the
+// cache.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +9,9 @@
 
 namespace fourfold::data {
 
-/// A fixed bijection of 64 bits in which every bit of `x` reaches every bit of the result (the
-/// finaliser of SplitMix64). Its values never change: files and the order of samples depend on it.
+/// A fixed bijection of 64 bits in which every bit of `x` affects every bit of the result (the
+/// finaliser of SplitMix64). Its values must never change, since files and the order of samples
+/// depend on them.
 constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -17,11 +19,11 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// 128 bits that stand for everything added, in this order. For names and for finding damage; no
-/// protection against forgery.
+/// A digest of 128 bits of everything added, in order. It is for names and for finding damage, and
+/// no protection against forgery.
 class Digest {
  public:
-  /// The text and its length, so that "ab", "c" and "a", "bc" differ.
+  /// Adds the text and its length, so that "ab", "c" and "a", "bc" differ.
   void add(std::string_view text);
   void add(std::uint64_t number);
 

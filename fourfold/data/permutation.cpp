@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kRounds = 8;
 
-/// A Feistel network: a bijection of numbers of 2 * `half` bits, whatever is mixed into the rounds.
+/// A Feistel network: a bijection of numbers of 2 * `half` bits, whatever the round function is.
 std::uint64_t scramble(std::uint64_t value, unsigned half, std::uint64_t key) {
   const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
   std::uint64_t left = value >> half;
@@ -33,7 +33,8 @@ std::int64_t permute(std::int64_t n, std::uint64_t seed, std::uint64_t epoch, st
   const auto bits = static_cast<unsigned>(std::bit_width(count - 1));
   const unsigned half = bits < 2 ? 1 : (bits + 1) / 2;
   const std::uint64_t key = mix(mix(seed) + epoch);
-  // The network orders up to 4 n numbers; those beyond n are passed over by going on from them.
+  // The network permutes up to 4 n numbers. Results that are not below n are passed through it
+  // again.
   std::uint64_t value = static_cast<std::uint64_t>(index);
   do {
     value = scramble(value, half, key);

@@ -28,18 +28,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// To be raised when the same spec gives other tokens than before.
+/// Must be increased when the same spec gives other tokens than before.
 constexpr std::uint64_t kFormat = 1;
 
 constexpr std::int64_t kMostPieceBytes = 4096;
 constexpr std::int64_t kLeastPieceBytes = 64;
-constexpr std::int64_t kPiecesWanted = 512;  // so that small texts split into fair shares, too
+constexpr std::int64_t kPiecesWanted = 512;  // so that the shares of small texts are right
 
 /// Independent choices among the same pieces.
 enum class Choice : std::uint64_t { kValidation = 1, kLearning = 2 };
 
-/// A fixed random choice of `share` of all pieces. It is made among neighbours, so that short texts
-/// and every part of a long one give their share, to a piece or two.
+/// A fixed random choice of `share` of all pieces. The choice is made among neighbours, so that
+/// short texts and every part of a long text contribute their share, up to a piece or two.
 bool chosen(Choice choice, std::int64_t piece, double share) {
   constexpr std::int64_t kNeighbours = 64;
   const std::int64_t block = piece / kNeighbours;
@@ -50,7 +50,7 @@ bool chosen(Choice choice, std::int64_t piece, double share) {
   return before(shuffled + 1) > before(shuffled);
 }
 
-/// Tells the caller of every further hundredth of a stage.
+/// Reports every further hundredth of a stage to the caller.
 class Stage {
  public:
   Stage(const PrepareSpec& spec, std::string_view name, std::int64_t total)
@@ -77,7 +77,7 @@ class Stage {
   std::int64_t next_ = 0;
 };
 
-/// One stream of tokens, with the token that ends a text between files.
+/// One stream of tokens, with an end-of-text token between files.
 struct Stream {
   Stream(const std::string& folder, std::int64_t vocabulary) : writer(folder, vocabulary) {}
 
@@ -112,7 +112,7 @@ void check_spec(const PrepareSpec& spec) {
   }
 }
 
-/// Everything that the result depends on.
+/// The name of an entry, from everything that the result depends on.
 std::string entry_name(const PrepareSpec& spec, const TextFiles& text) {
   Digest digest;
   digest.add(kFormat);
@@ -135,7 +135,7 @@ class Preparation {
  public:
   Preparation(const PrepareSpec& spec, TextFiles text) : spec_(spec), text_(std::move(text)) {}
 
-  /// Fills `folder`, which is empty.
+  /// Fills `folder`, which must be empty.
   void run(const std::string& folder) {
     choose_files();
     const auto tokenizer = make_tokenizer();
@@ -151,7 +151,7 @@ class Preparation {
     throw ConfigError(concat("data.text = ", spec_.text, ": ", why));
   }
 
-  /// Leaves out what is not text.
+  /// Leaves out files that are not text.
   void choose_files() {
     Stage stage(spec_, "reading", total_bytes(text_.files));
     prepared_.files_skipped = text_.skipped;
@@ -243,7 +243,7 @@ class Preparation {
   Prepared prepared_;
 };
 
-/// The cache's folder, made if it is not there.
+/// The folder of the cache, which is made if it does not exist.
 std::string open_cache(const PrepareSpec& spec, const TextFiles& text) {
   const std::string cache = spec.cache.empty() ? default_cache_folder() : spec.cache;
   std::error_code error;
@@ -260,7 +260,7 @@ std::string open_cache(const PrepareSpec& spec, const TextFiles& text) {
   return real.string();
 }
 
-/// Moves away what is in the entry's place, under a name that nobody looks for, and removes it.
+/// Renames what is in the entry's place to a name that nobody looks for, and removes it.
 void remove_entry(const std::string& place) {
   const std::string aside = concat(place, ".damaged-", ::getpid());
   std::error_code error;
@@ -283,7 +283,7 @@ Prepared prepare(const PrepareSpec& spec) {
   }
   ScratchFolder scratch(place);
   Preparation(spec, std::move(text)).run(scratch.path());
-  // Somebody else may have been faster: theirs is the same, and others may be reading it.
+  // Another process may have been faster. Its entry is the same, and others may be reading it.
   while (!scratch.commit()) {
     if (auto found = load_entry(place)) return *found;
     remove_entry(place);

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
 constexpr const char* kDescription = "/description.json";
 
-/// Stands for all files of the tokenizer: they are small, and a changed one would pass unnoticed.
+/// A digest of all files of the tokenizer. They are small, and a changed file would go unnoticed.
 std::string folder_digest(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -36,7 +36,7 @@ std::string folder_digest(const std::string& folder) {
   return digest.text();
 }
 
-/// Throws what the parts throw, or json's or the file system's exceptions.
+/// Throws what the parts throw, or exceptions of json or the file system.
 std::optional<Prepared> load(const std::string& folder) {
   const auto json = nlohmann::json::parse(read_whole(folder + kDescription, kLargestFile));
   const auto number = [&](const char* name) { return json.at(name).get<std::int64_t>(); };
@@ -75,7 +75,7 @@ void describe_entry(const Prepared& prepared, const std::string& folder) {
 
 std::optional<Prepared> load_entry(const std::string& folder) {
   if (!std::filesystem::exists(folder + kDescription)) return std::nullopt;
-  // Whatever is wrong with an entry, it is made anew from the text.
+  // If anything is wrong with an entry, it is made again from the text.
   try {
     return load(folder);
   } catch (const Error&) {

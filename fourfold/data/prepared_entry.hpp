@@ -1,4 +1,4 @@
-// What a preparation leaves in the cache.
+// The entry of a preparation in the cache.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,8 +17,8 @@ inline constexpr const char* kTokenizerFolder = "tokenizer";
 /// Writes the description of a complete entry into its folder. Throws IoError.
 void describe_entry(const Prepared& prepared, const std::string& folder);
 
-/// What is in the entry's folder; nothing when there is none or when it is damaged: when a file
-/// lacks, has another length, or the tokenizer is not the one that was written.
+/// The content of the entry's folder. Nothing when there is none or when it is damaged: when a file
+/// is missing, has another length, or the tokenizer is not the one that was written.
 std::optional<Prepared> load_entry(const std::string& folder);
 
 }  // namespace fourfold::data

@@ -10,7 +10,7 @@
 namespace fourfold::data {
 
 ScratchFolder::ScratchFolder(std::string place) : place_(std::move(place)) {
-  // Process numbers repeat, on other hosts and after a crash: the first name that is free is ours.
+  // Process numbers are reused, on other hosts and after a crash, so the first free name is taken.
   for (int attempt = 0; path_.empty(); ++attempt) {
     const std::string path = concat(place_, ".part-", ::getpid(), "-", attempt);
     std::error_code error;

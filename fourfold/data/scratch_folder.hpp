@@ -1,4 +1,4 @@
-// A folder that appears all at once, when it is complete.
+// A folder that only appears when it is complete.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace fourfold::data {
 
-/// A new folder beside the place where it belongs, under a name of its own (*.part-*), so that
-/// several processes may make the same one. Unless committed, it is removed with its content.
+/// A new folder next to its final place, under a name of its own (*.part-*), so that several
+/// processes may make the same folder. Unless it is committed, it is removed with its content.
 class ScratchFolder {
  public:
-  /// `place` is where the folder belongs; the folder around it must exist. Throws IoError.
+  /// `place` is the final path of the folder; its parent folder must exist. Throws IoError.
   explicit ScratchFolder(std::string place);
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
@@ -18,13 +18,13 @@ class ScratchFolder {
 
   const std::string& path() const { return path_; }
 
-  /// Puts the folder in its place. False when something is there already: then this one stays what
-  /// it is, to be removed. Throws IoError.
+  /// Moves the folder to its place. Returns false when something exists there already; then this
+  /// folder will be removed. Throws IoError.
   bool commit();
 
  private:
   std::string place_;
-  std::string path_;  // empty once in place
+  std::string path_;  // empty once it is in its place
 };
 
 }  // namespace fourfold::data

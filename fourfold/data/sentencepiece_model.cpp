@@ -26,12 +26,12 @@ struct Field {
   std::string_view text;
 };
 
-/// Takes the fields of a message one by one.
+/// Reads the fields of a message one by one.
 class Fields {
  public:
   explicit Fields(std::string_view message) : rest_(message) {}
 
-  /// False at the end, and for good when the message is damaged.
+  /// Returns false at the end, and from then on when the message is damaged.
   bool next(Field& field) {
     if (rest_.empty()) return false;
     field = Field();
@@ -85,7 +85,7 @@ class Fields {
   bool damaged_ = false;
 };
 
-/// What matters here of a model, with protobuf's defaults for what the file leaves out.
+/// The relevant properties of a model, with protobuf's defaults for what the file leaves out.
 struct Traits {
   bool damaged = false;
   bool bpe = false;

@@ -1,4 +1,4 @@
-// A look into SentencePiece's model file before SentencePiece itself reads it.
+// Checks a SentencePiece model file before SentencePiece itself reads it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,9 +7,10 @@
 
 namespace fourfold::data {
 
-/// Why a serialised model cannot be used here, empty if it can: it is damaged, not a BPE, cannot
-/// write every byte, or changes the text. SentencePiece's API tells none of this. It also keeps
-/// tables of replacements, which damage could make point anywhere, away from SentencePiece.
+/// Why a serialised model cannot be used here; empty if it can. It may be damaged, not a BPE,
+/// unable to write every byte, or change the text. SentencePiece's API reports none of this. The
+/// check also keeps tables of replacements away from SentencePiece, since damage could make them
+/// point anywhere.
 std::string why_unusable(std::string_view model);
 
 }  // namespace fourfold::data

@@ -22,10 +22,10 @@ namespace {
 
 constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
 
-/// What SentencePiece writes for a space (U+2581).
+/// The character that SentencePiece writes for a space (U+2581).
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 
-/// A piece's text with spaces for their marks.
+/// The text of a piece with spaces instead of their marks.
 std::string with_spaces(std::string_view piece) {
   std::string text;
   while (!piece.empty()) {
@@ -36,7 +36,7 @@ std::string with_spaces(std::string_view piece) {
   return text;
 }
 
-/// What SentencePiece calls the token of a byte: <0x0A>.
+/// SentencePiece's name for the token of a byte: <0x0A>.
 std::string byte_name(unsigned byte) {
   constexpr char kDigits[] = "0123456789ABCDEF";
   return std::string("<0x") + kDigits[byte >> 4U] + kDigits[byte & 15U] + ">";
@@ -108,8 +108,8 @@ class SentencePieceTokenizer : public Tokenizer {
     return pieces_[static_cast<std::size_t>(token)].text;
   }
 
-  // SentencePiece would turn its mark into a space and what is not UTF-8 into U+FFFD: both go byte
-  // by byte instead.
+  // SentencePiece would turn its mark into a space and bytes that are not UTF-8 into U+FFFD. So
+  // both are encoded byte by byte.
   void append_valid(std::string_view text, std::vector<std::int32_t>& tokens) const {
     while (!text.empty()) {
       const std::string_view plain = text.substr(0, text.find(kSpaceMark));

@@ -29,8 +29,8 @@ TextFile describe_file(const std::string& path, std::string name) {
           std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
-/// True for a regular file that should be read; false for a link to a file that lies in the same
-/// folder or below, which is read anyway.
+/// True for a regular file that should be read. False for a link to a file in the same folder or
+/// below, which is read anyway.
 bool wanted(const fs::directory_entry& entry, const fs::path& root) {
   std::error_code error;
   if (!entry.is_regular_file(error) || error) return false;
@@ -97,7 +97,7 @@ TextFiles list_text(const std::string& path) {
 }
 
 Content inspect(const TextFile& file) {
-  constexpr std::size_t kLongestRest = 3;  // of a character that goes on in the next block
+  constexpr std::size_t kLongestRest = 3;  // of a character that continues in the next block
   std::ifstream in = open_file(file.path);
   std::string buffer;
   bool utf8 = true;

@@ -1,4 +1,4 @@
-// The user's text: which files it is in, and their content piece by piece.
+// The user's text: the files that contain it, and their content in pieces.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,10 +20,10 @@ struct TextFile {
 };
 
 struct TextFiles {
-  std::string root;  ///< the file or folder, without links on the way to it
+  std::string root;  ///< the file or folder, with links resolved
   bool folder = false;
   std::vector<TextFile> files;  ///< by name
-  std::int64_t skipped = 0;     ///< links to files that are here anyway, broken ones, empty files
+  std::int64_t skipped = 0;  ///< links to files that are included anyway, broken links, empty files
 
   bool operator==(const TextFiles&) const = default;
 };
@@ -34,17 +34,18 @@ TextFiles list_text(const std::string& path);
 
 enum class Content { kText, kBinary, kNotUtf8 };
 
-/// What is in the file; binary is what has a byte 0.
+/// The kind of content of the file. A file with a byte 0 is binary.
 Content inspect(const TextFile& file);
 
-/// Reads a file in pieces that end at the first line's end after `piece_bytes` bytes; in lines
-/// longer than that before a space, else between two characters, and after twice the size at most.
+/// Reads a file in pieces that end at the first line end after `piece_bytes` bytes. Lines longer
+/// than that are cut before a space, else between two characters, and at the latest after twice the
+/// size.
 class PieceReader {
  public:
   /// `piece_bytes` is at least 8. Throws ConfigError when the file cannot be opened.
   PieceReader(const TextFile& file, std::size_t piece_bytes);
 
-  /// False at the end. The piece is valid until the next call. Throws IoError.
+  /// Returns false at the end. The piece is valid until the next call. Throws IoError.
   bool next(std::string_view& piece);
 
  private:

@@ -38,7 +38,7 @@ struct Format {
   std::int64_t width = 0;  // bytes a token
 };
 
-/// What a header promises. Throws ConfigError that names `path`.
+/// The format that a header describes. Throws ConfigError that names `path`.
 Format read_header(const std::string& path, const std::array<std::int32_t, 3>& header) {
   const auto [magic, version, count] = header;
   if (magic != kMagic16 && magic != kMagic32) {
@@ -168,7 +168,7 @@ Tokens Tokens::slice(std::int64_t begin, std::int64_t end) const {
 }
 
 void Tokens::check_below(std::int64_t vocabulary) const {
-  // In steps that stay in the cache, so that a step with a large token is found again at once.
+  // The steps stay in the cache, so that a large token in a step is found again at once.
   constexpr std::int64_t kStep = 1 << 16;
   for_each_part(0, size(), [&](const File& file, std::int64_t first, std::int64_t part) {
     for (std::int64_t at = first; at < first + part; at += kStep) {
@@ -185,7 +185,7 @@ void Tokens::check_below(std::int64_t vocabulary) const {
 }
 
 std::int64_t Tokens::check_some_below(std::int64_t vocabulary, std::int64_t most) const {
-  constexpr std::int64_t kPiece = 1 << 15;  // enough that a disk reads it as fast as it can
+  constexpr std::int64_t kPiece = 1 << 15;  // large enough that a disk reads it at full speed
   const std::int64_t pieces = most / kPiece;
   if (size() <= most || pieces < 2) {
     const std::int64_t count = std::min(size(), most);
@@ -193,7 +193,7 @@ std::int64_t Tokens::check_some_below(std::int64_t vocabulary, std::int64_t most
     return count;
   }
   for (std::int64_t i = 0; i < pieces; ++i) {
-    // The last one ends with the last token.
+    // The last piece ends with the last token.
     const std::int64_t begin = (size() - kPiece) * i / (pieces - 1);
     slice(begin, begin + kPiece).check_below(vocabulary);
   }

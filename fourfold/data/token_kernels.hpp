@@ -6,7 +6,7 @@
 
 namespace fourfold::data {
 
-/// The largest of `count` tokens, 0 of none.
+/// The largest of `count` tokens; 0 if there are none.
 std::uint32_t largest(const std::uint16_t* tokens, std::int64_t count);
 std::uint32_t largest(const std::uint32_t* tokens, std::int64_t count);
 

@@ -1,4 +1,4 @@
-// What each token stands for.
+// The texts of tokens.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace fourfold::data {
 
-/// The texts of the tokens, one after the other. Throws ConfigError for a token beyond the table.
+/// Joins the texts of the tokens. Throws ConfigError for a token beyond the table.
 std::string join_texts(const std::vector<std::string>& texts, std::span<const std::int32_t> tokens);
 
 }  // namespace fourfold::data

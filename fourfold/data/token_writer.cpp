@@ -20,7 +20,7 @@ bool fits_in_16_bits(std::int64_t vocabulary) {
   return vocabulary <= std::int64_t{std::numeric_limits<std::uint16_t>::max()} + 1;
 }
 
-/// Digits with zeros in front, so that the order of names is the order of shards.
+/// Numbers have leading zeros, so that the order of names is the order of shards.
 std::string shard_name(int number) {
   const std::string digits = std::to_string(number);
   return std::string(6 - std::min<std::size_t>(6, digits.size()), '0') + digits + ".bin";
@@ -83,7 +83,8 @@ void TokenWriter::close_shard() {
                                               static_cast<std::int32_t>(in_shard_)};
   if (std::fseek(shard_.get(), 0, SEEK_SET) != 0) fail();
   write(header.data(), sizeof header);
-  // On the disk before the folder gets its name: after a power failure it is whole or not there.
+  // The data is on the disk before the folder gets its name, so that after a power failure the
+  // folder is complete or missing.
   if (std::fflush(shard_.get()) != 0 || ::fsync(::fileno(shard_.get())) != 0) fail();
   if (std::fclose(shard_.release()) != 0) fail();
 }

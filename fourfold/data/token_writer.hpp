@@ -13,26 +13,26 @@
 namespace fourfold::data {
 
 /// Writes tokens into a folder of token files (shards) that Tokens reads. The folder appears when
-/// all is written; a writer that ends without commit() leaves nothing behind.
+/// everything is written. A writer that ends without commit() leaves nothing behind.
 class TokenWriter {
  public:
   static constexpr std::int64_t kShardTokens = std::int64_t{1} << 30;
 
-  /// The folder around `folder` must exist. Tokens take 2 bytes if those of the `vocabulary` fit
-  /// into them, else 4. Throws IoError.
+  /// The parent of `folder` must exist. Tokens take 2 bytes if the `vocabulary` fits into them,
+  /// else 4. Throws IoError.
   TokenWriter(std::string folder, std::int64_t vocabulary,
               std::int64_t shard_tokens = kShardTokens);
   ~TokenWriter() = default;
   TokenWriter(const TokenWriter&) = delete;
   TokenWriter& operator=(const TokenWriter&) = delete;
 
-  /// Throws InvariantError for a token outside of the vocabulary, IoError.
+  /// Throws InvariantError for a token outside of the vocabulary, or IoError.
   void append(std::span<const std::int32_t> tokens);
 
   std::int64_t size() const { return tokens_; }
 
-  /// Throws ConfigError when the folder exists by now, InvariantError when there are no tokens,
-  /// IoError; then no folder appears.
+  /// Throws ConfigError when the folder exists by now, InvariantError when there are no tokens, or
+  /// IoError. Then no folder appears.
   void commit();
 
  private:

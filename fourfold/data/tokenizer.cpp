@@ -16,7 +16,7 @@ namespace fourfold::data {
 
 namespace {
 
-/// One file is enough to damage or change a tokenizer; none is larger than this.
+/// The largest size of a tokenizer file.
 constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
 
 bool has_file(const std::string& folder, const char* name) {
@@ -24,7 +24,7 @@ bool has_file(const std::string& folder, const char* name) {
   return std::filesystem::exists(folder + "/" + name, error);
 }
 
-/// The files of the tokenizer that the folder has: none where it has none.
+/// The names of the tokenizer's files in the folder; empty if there are none.
 std::vector<const char*> files_in(const std::string& folder) {
   if (has_file(folder, kSentencePieceFile)) return {kSentencePieceFile};
   if (has_file(folder, "vocab.json") && has_file(folder, "merges.txt")) {

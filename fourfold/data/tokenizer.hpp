@@ -1,4 +1,4 @@
-// Text to tokens and back.
+// Converts text to tokens and back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,14 +13,14 @@ namespace fourfold::data {
 
 /// All functions may be called by several threads at once. Every tokenizer here is lossless:
 /// decode(encode(text)) == text for every text, UTF-8 or not. A token always stands for the same
-/// bytes, so that the texts of tokens decoded one by one may be put together; one token may hold
-/// part of a character only.
+/// bytes, so that the texts of tokens that are decoded one by one may be joined. A token may
+/// contain only part of a character.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// No token is added at the beginning or the end. For texts of some MiB at most: cut longer ones
-  /// at line ends.
+  /// No token is added at the beginning or the end. This is for texts of at most a few MiB: cut
+  /// longer texts at line ends.
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
 
   /// Throws ConfigError for a token that is not in the vocabulary.
@@ -29,7 +29,7 @@ class Tokenizer {
   /// Tokens are below this number.
   virtual std::int64_t vocabulary() const = 0;
 
-  /// The token that stands between documents, -1 if there is none.
+  /// The token between documents, -1 if there is none.
   virtual std::int32_t end_of_text() const = 0;
 
   /// Writes the files that load_tokenizer and Hugging Face's transformers read into an existing
@@ -37,18 +37,18 @@ class Tokenizer {
   virtual void save(const std::string& folder) const = 0;
 };
 
-/// A token is a byte; byte 0 ends a text.
+/// Each byte is a token; byte 0 ends a text.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
-/// Whether a folder holds the files of a tokenizer, good or bad.
+/// Whether a folder has the files of a tokenizer, valid or not.
 bool has_tokenizer(const std::string& folder);
 
-/// Changes with the files that load_tokenizer would read.
+/// A digest that changes with the files that load_tokenizer would read.
 std::string tokenizer_digest(const std::string& folder);
 
 /// The tokenizer whose files are in `folder`: a SentencePiece BPE (tokenizer.model), else GPT-2's
 /// byte-level BPE (vocab.json and merges.txt, else tokenizer.json). Throws ConfigError when there
-/// is none, or one that is damaged or that changes the text.
+/// is none, or when it is damaged or changes the text.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& folder);
 
 }  // namespace fourfold::data

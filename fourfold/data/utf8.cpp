@@ -52,7 +52,7 @@ std::size_t character_border(std::string_view text, std::size_t at) {
   for (std::size_t back = 0; back < 4 && back <= at; ++back) {
     const std::size_t border = at - back;
     if (!continues(text, border)) {
-      // Only a character that really reaches beyond `at` moves the border.
+      // Only a character that really extends beyond `at` moves the border.
       const bool within = border + character_length(text.substr(border)) > at;
       return back == 0 || within ? border : at;
     }

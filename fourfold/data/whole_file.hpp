@@ -1,4 +1,4 @@
-// Small files that a user names, read at once.
+// Reads small files that a user names, each at once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@ namespace fourfold::data {
 /// when it cannot be opened or is larger, IoError when reading fails.
 std::string read_whole(const std::string& path, std::int64_t limit);
 
-/// `message` as one line without control characters, for what other libraries say about damage.
+/// `message` as one line without control characters, for error messages of other libraries.
 std::string one_line(std::string message);
 
 }  // namespace fourfold::data

@@ -11,7 +11,7 @@ namespace fourfold::data {
 
 namespace {
 
-// Unicode's white space, written out: \s of PCRE2 counts U+180E in, which Unicode no longer does.
+// Unicode's white space, written out: \s of PCRE2 includes U+180E, which Unicode no longer does.
 #define WHITE \
   R"(\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})"
 constexpr const char* kWord = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" WHITE
@@ -48,7 +48,7 @@ void WordCutter::cut_valid(std::string_view text, std::vector<std::string_view>&
   FOURFOLD_CHECK(match != nullptr, "PCRE2 is out of memory");
   std::size_t at = 0;
   while (at < text.size()) {
-    // The text is known to be UTF-8: a check at every word would cost its whole rest.
+    // The text is known to be UTF-8. Checking it at every word would read the whole rest each time.
     const int found =
         pcre2_match(pattern_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
                     PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, match.get(), nullptr);

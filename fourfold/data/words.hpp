@@ -1,4 +1,4 @@
-// GPT-2's cutting of text into words, within which its merges stay.
+// GPT-2's cutting of text into words. Merges never cross words.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace fourfold::data {
 
-/// English endings ('s, 'll, ...), letters, digits and other signs, each with one space before
-/// them, and white space. May be used by several threads at once.
+/// The words are English endings ('s, 'll, ...), letters, digits and other signs, each with one
+/// space before them, and white space. May be used by several threads at once.
 class WordCutter {
  public:
   WordCutter();
@@ -18,7 +18,7 @@ class WordCutter {
   WordCutter& operator=(const WordCutter&) = delete;
 
   /// The words, which together are `text` again. A run of bytes that are not UTF-8 is a word, and
-  /// the text on its two sides is cut as if it stood alone.
+  /// the text on either side of it is cut as if it were alone.
   std::vector<std::string_view> cut(std::string_view text) const;
 
  private:

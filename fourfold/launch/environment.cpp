@@ -76,7 +76,7 @@ Binding bind() {
 
 std::vector<std::pair<std::string, std::string>> variables_for(int threads) {
   std::vector<std::pair<std::string, std::string>> variables;
-  // Of the two libraries OpenMP's variable also counts for the other, but not the reverse.
+  // OMP_NUM_THREADS also applies to OpenBLAS, but not the reverse.
   const char* chosen = std::getenv("OMP_NUM_THREADS");
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
     if (std::getenv(name) != nullptr) continue;
@@ -99,7 +99,7 @@ bool is_rank() {
   constexpr std::array kNames = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
   return std::any_of(kNames.begin(), kNames.end(),
                      [](const char* name) { return std::getenv(name) != nullptr; }) ||
-         variable("SLURM_STEP_NUM_TASKS").value_or(1) > 1;  // inside srun only
+         variable("SLURM_STEP_NUM_TASKS").value_or(1) > 1;  // set inside srun only
 }
 
 std::vector<std::pair<std::string, std::string>> thread_variables(int ranks_on_host) {

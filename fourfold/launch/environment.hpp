@@ -1,4 +1,4 @@
-// What a rank is told by whoever started it: its place on the host, cores and threads.
+// What a rank knows from its launcher: its place on the host, its cores and its threads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,17 +8,17 @@
 
 namespace fourfold::launch {
 
-/// The file of the running program.
+/// The path of the running program.
 std::string this_program();
 
 /// Whether mpirun, srun or another launcher started this process as one rank of several.
 bool is_rank();
 
-/// Variables that must be set before the numerical libraries load: each rank's share of the cores
-/// as its number of threads. What the user has set stays.
+/// Variables that must be set before the numerical libraries load: the number of threads is each
+/// rank's share of the cores. Variables that the user has set are kept.
 std::vector<std::pair<std::string, std::string>> thread_variables(int ranks_on_host);
 
-/// The threads that the numerical libraries of this process use.
+/// The number of threads that the numerical libraries of this process use.
 int kernel_threads();
 
 /// Sets variables that the numerical libraries read when they load, and starts the program again in
@@ -28,12 +28,12 @@ int kernel_threads();
 void ensure_library_variables(char** argv);
 
 struct Binding {
-  std::string cores;   ///< that the process is bound to, as in "0-3", or "any"
+  std::string cores;   ///< the cores that the process is bound to, as in "0-3", or "any"
   std::string remark;  ///< one line for the user when ranks could not get cores of their own
 };
 
-/// Binds the process to its share of the host (place.hpp). The first call binds, later ones only
-/// tell the result.
+/// Binds the process to its share of the host (place.hpp). The first call binds, and later calls
+/// only return the result.
 const Binding& bind_to_cores();
 
 }  // namespace fourfold::launch

@@ -32,7 +32,7 @@ namespace {
 constexpr int kMostRanks = 4096;
 constexpr std::array<int, 4> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-std::atomic<pid_t> running{0};    // mpirun
+std::atomic<pid_t> running{0};    // the process of mpirun
 std::atomic<int> last_signal{0};  // received by this process
 
 void pass_on(int signal) {
@@ -40,7 +40,7 @@ void pass_on(int signal) {
   if (const pid_t child = running; child > 0) kill(child, signal == SIGQUIT ? SIGTERM : signal);
 }
 
-/// Passes signals on while it lives, and restores what was before.
+/// Passes signals on while it lives, and then restores the previous handlers.
 class SignalRelay {
  public:
   SignalRelay() {
@@ -49,7 +49,7 @@ class SignalRelay {
     action.sa_handler = pass_on;
     for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
       sigaction(kPassedOn[i], &action, &before_[i]);
-      // What was ignored stays so: nohup, and jobs in the background of a script.
+      // Signals that were ignored stay ignored, as with nohup and for background jobs of a script.
       if (before_[i].sa_handler == SIG_IGN) sigaction(kPassedOn[i], &before_[i], nullptr);
     }
   }
@@ -65,7 +65,7 @@ class SignalRelay {
   std::array<struct sigaction, kPassedOn.size()> before_{};
 };
 
-/// Holds the signals back that are passed on, while it lives.
+/// Blocks the signals that are passed on, while it lives.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -110,8 +110,8 @@ std::vector<std::string> mpirun_command(const Job& job) {
   if (!mpirun) {
     throw ConfigError("--ranks needs the program mpirun: install the package openmpi-bin");
   }
-  // The ranks bind themselves (environment.hpp), which works under every launcher alike. The list
-  // of signals that Open MPI prints a page about must hold one: 31 is a signal that nobody sends.
+  // The ranks bind themselves (environment.hpp), which works the same under every launcher. Open
+  // MPI needs a nonempty list of signals for which it prints a page: nobody sends signal 31.
   std::vector<std::string> command = {
       *mpirun, "--oversubscribe", "--bind-to", "none", "-np", std::to_string(job.ranks),
       "--mca", "opal_signal",     "31"};
@@ -132,8 +132,8 @@ void set_environment(int ranks) {
   }
 }
 
-/// In the child: becomes mpirun, in a process group of its own so that a Ctrl-C reaches it once,
-/// through us.
+/// Runs in the child, which becomes mpirun. It gets a process group of its own so that a Ctrl-C
+/// reaches it only once, through this process.
 [[noreturn]] void become(const std::vector<std::string>& command, int error_pipe, pid_t parent,
                          const SignalsHeld& held) {
   for (int signal : kPassedOn) {
@@ -165,8 +165,8 @@ void write_all(int file, std::string_view text) {
   }
 }
 
-/// Shows what comes through the pipe until its last writer has closed it. Returns whether there was
-/// anything to show.
+/// Shows the text from the pipe until its last writer has closed it. Returns whether there was any
+/// text to show.
 bool forward(int pipe, RemarkFilter& filter) {
   std::array<char, 4096> buffer{};
   bool shown = false;
@@ -188,17 +188,18 @@ bool forward(int pipe, RemarkFilter& filter) {
   return shown;
 }
 
-/// Whether a rank that ended like that has said why: those that leave with a status of ours do.
+/// Whether a rank that ended like this has reported why. Ranks that exit with one of our statuses
+/// have done so.
 bool has_spoken(const Death& death, bool shown) {
   return shown && death.signal == 0 && (death.status == 1 || death.status == 2);
 }
 
-/// The process's parent, or 0.
+/// The parent of the process, or 0.
 pid_t parent_of(const std::filesystem::path& process) {
   std::ifstream file(process / "stat");
   std::string text;
   std::getline(file, text);
-  // "pid (name) state parent ...", where the name may hold anything.
+  // The format is "pid (name) state parent ...", where the name may contain anything.
   std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   char state = 0;
   pid_t parent = 0;
@@ -215,8 +216,8 @@ std::set<pid_t> children() {
   return found;
 }
 
-/// mpirun's status. Whatever it leaves behind is adopted by this process, ended and reaped;
-/// children that were there before the job are not its business.
+/// Returns the status of mpirun. Processes that mpirun leaves behind are adopted by this process,
+/// ended and reaped. Children from before the job are left alone.
 int reap(pid_t child, const std::set<pid_t>& others) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -250,7 +251,7 @@ int run(const Job& job) {
   const pid_t parent = getpid();
   pid_t child = 0;
   {
-    // A signal that comes now must find `running` set, and must not be swallowed by the child.
+    // A signal that arrives now must find `running` set, and must not be consumed by the child.
     const SignalsHeld held;
     child = fork();
     if (child < 0) throw Error("mpirun could not be started: no process left");

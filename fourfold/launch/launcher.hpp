@@ -1,4 +1,4 @@
-// Starts the ranks of a job on this machine: what `fourfold ... --ranks N` does.
+// Starts the ranks of a job on this machine, for `fourfold ... --ranks N`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,15 +11,15 @@ namespace fourfold::launch {
 struct Job {
   int ranks = 1;
   std::vector<std::string> command;  ///< the program and its arguments, for every rank
-  /// Receives one line about a rank that died without a word of its own.
+  /// Receives one line about a rank that died without a message of its own.
   std::function<void(const std::string&)> report;
 };
 
-/// Runs the job under mpirun and returns when no process of it is left: 0 when all ranks returned
-/// 0, the status of the first rank that did not, 1 when a rank was killed, 128 + n when this
-/// process received signal n, which is passed on. The standard error of the ranks passes through,
-/// without mpirun's own remarks. Throws ConfigError, before anything is started, when the job
-/// cannot be.
+/// Runs the job under mpirun and returns when no process of it is left. Returns 0 when all ranks
+/// returned 0, the status of the first rank that did not, 1 when a rank was killed, or 128 + n when
+/// this process received signal n, which it passes on. The standard error of the ranks is
+/// forwarded, without mpirun's own remarks. Throws ConfigError, before anything is started, when
+/// the job cannot be started.
 int run(const Job& job);
 
 /// The cores that this process may use.

@@ -14,7 +14,7 @@ namespace fourfold::launch {
 
 namespace {
 
-/// The ranks that have the same cores as this one, and its number among them.
+/// The number of ranks that have the same cores as this one, and its number among them.
 using Sharers = LocalPlace;
 
 std::optional<std::string> text_of(const Variables& variables, const char* name) {
@@ -33,7 +33,7 @@ std::optional<int> number_of(const Variables& variables, const char* name) {
   return text ? as_int(*text) : std::nullopt;
 }
 
-/// Entry `index` of a list as Slurm writes it: "2(x3),1" is 2, 2, 2, 1.
+/// Entry `index` of a list in Slurm's format: "2(x3),1" is 2, 2, 2, 1.
 std::optional<int> entry_of(std::string_view list, int index) {
   int passed = 0;
   for (const std::string& piece : split(list, ',')) {
@@ -56,7 +56,7 @@ std::optional<LocalPlace> valid(std::optional<int> rank, std::optional<int> size
   return LocalPlace{*rank, *size};
 }
 
-/// Whether srun started this process; in a batch script most of Slurm's variables are set as well.
+/// Whether srun started this process. In a batch script most of Slurm's variables are set as well.
 bool in_slurm_step(const Variables& variables) {
   return number_of(variables, "SLURM_STEP_NUM_TASKS").has_value();
 }
@@ -65,7 +65,8 @@ std::optional<LocalPlace> slurm_place(const Variables& variables) {
   if (!in_slurm_step(variables)) return std::nullopt;
   const auto rank = number_of(variables, "SLURM_LOCALID");
   const int node = number_of(variables, "SLURM_NODEID").value_or(0);
-  // Those of the job count only if they fit: a step may have more tasks than the job asked for.
+  // The values of the job count only if they fit: a step may have more tasks than the job asked
+  // for.
   for (const char* name :
        {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"}) {
     const bool one_for_all = std::string_view(name) == "SLURM_NTASKS_PER_NODE";
@@ -76,8 +77,8 @@ std::optional<LocalPlace> slurm_place(const Variables& variables) {
   return std::nullopt;
 }
 
-/// Which tasks of the host srun has bound as it has bound this one. SLURM_CPU_BIND is as
-/// "quiet,mask_cpu:0x3,0xc": task i has the entry i, and a list that is too short starts again.
+/// The tasks of the host that srun has bound to the same cores as this one. SLURM_CPU_BIND is like
+/// "quiet,mask_cpu:0x3,0xc": task i has the entry i, and a list that is too short is repeated.
 std::optional<Sharers> slurm_sharers(const Variables& variables, const LocalPlace& place) {
   const auto bind = text_of(variables, "SLURM_CPU_BIND");
   if (!bind) return std::nullopt;
@@ -92,7 +93,7 @@ std::optional<Sharers> slurm_sharers(const Variables& variables, const LocalPlac
     Sharers sharers{0, 0};
     for (int entry = 0; entry < std::min(length, place.size); ++entry) {
       if (list[static_cast<std::size_t>(entry)] != own) continue;
-      // The tasks with this entry: entry, entry + length, ...
+      // The tasks with this entry are entry, entry + length, ...
       sharers.size += (place.size - entry - 1) / length + 1;
       if (entry < place.rank) sharers.rank += (place.rank - entry - 1) / length + 1;
     }
@@ -107,14 +108,15 @@ bool narrower(const std::vector<int>& cores, const std::vector<int>& than) {
          std::includes(than.begin(), than.end(), cores.begin(), cores.end());
 }
 
-/// Whether the launcher has bound this rank to cores that others of the host need not have.
+/// Whether the launcher has bound this rank to cores that other ranks of the host may not have.
 bool bound_by_launcher(const Surroundings& all) {
-  // Open MPI's word also counts where a script stands between it and the rank.
+  // Open MPI's variable also counts where a script runs between mpirun and the rank.
   return narrower(all.allowed, all.launcher) ||
          all.variables.contains("OMPI_MCA_orte_bound_at_launch");
 }
 
-/// Slurm has given the job fewer cores than the process may use: others may belong to other jobs.
+/// The number of cores that Slurm has given the job, if it is less than the process may use: the
+/// other cores may belong to other jobs.
 std::optional<int> cores_of_job(const Surroundings& all) {
   const auto cores = number_of(all.variables, "SLURM_CPUS_ON_NODE");
   if (!cores || *cores < 1 || *cores >= static_cast<int>(all.allowed.size())) return std::nullopt;
@@ -141,7 +143,8 @@ Share divide(const Surroundings& all, const Sharers& sharers) {
   return share;
 }
 
-/// Of a rank that was bound together with others, nobody knows how many: what is fair.
+/// The share of a rank that was bound together with an unknown number of others: a fair number of
+/// threads.
 Share keep(const Surroundings& all, int ranks) {
   const int own = std::max(1, static_cast<int>(all.allowed.size()));
   const bool known = narrower(all.allowed, all.launcher);

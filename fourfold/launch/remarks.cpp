@@ -13,16 +13,16 @@ namespace fourfold::launch {
 
 namespace {
 
-constexpr std::size_t kLongestRemark = 60;  // lines
+constexpr std::size_t kLongestRemark = 60;  // in lines
 
 bool is_rule(const std::string& line) {
   const std::string_view text = trim(line);
   return text.size() >= 60 && text.find_first_not_of('-') == std::string_view::npos;
 }
 
-/// Lines that Open MPI writes while a job ends: "[host:123] [[1,0],0] ORTE_ERROR_LOG: ...",
-/// "[host:123] Read -1, expected 200000, errno = 3" when a peer's memory is gone, and two about
-/// remarks that it has put together.
+/// Whether this is a line that Open MPI writes while a job ends: "[host:123] [[1,0],0]
+/// ORTE_ERROR_LOG: ...", "[host:123] Read -1, expected 200000, errno = 3" when a peer's memory is
+/// gone, or one of two about remarks that it has combined.
 bool is_log(const std::string& line) {
   int end = 0;  // of "[host:123] "
   std::sscanf(line.c_str(), "[%*[^]:]:%*d] %n", &end);
@@ -35,7 +35,7 @@ bool is_log(const std::string& line) {
                      [&](std::string_view sign) { return rest.find(sign) != std::string::npos; });
 }
 
-/// The beginnings of what mpirun says when a job ends badly.
+/// Whether the text begins like what mpirun writes when a job ends badly.
 bool is_remark(const std::string& text) {
   constexpr std::array<std::string_view, 6> kSigns = {
       "mpirun noticed that", "mpirun detected that", "MPI_ABORT was invoked",

@@ -1,5 +1,5 @@
-// How the matrices and vectors of 3-D products lie on the grid: three kinds, each in two
-// directions. Pictures: docs/matrix.md.
+// The layouts of the matrices and vectors of 3-D products on the grid: three kinds, each in two
+// directions. docs/matrix.md has pictures.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,19 +11,21 @@ namespace fourfold::matrix {
 
 using grid::Axis;
 
-/// Rows are split coarse first. `a` is x or y, and b the other one.
+/// Rows are split over the axis that is named first, then over the next. `a` is x or y, and b is
+/// the other one.
 enum class Kind {
   kActivations,  ///< columns split over a, rows over z and then b
   kWeight,       ///< rows split over a and then z, columns over b
-  kVector,       ///< of the columns of activations: over a, then b, then z
+  kVector,       ///< like the columns of activations: split over a, then b, then z
 };
 
-/// y for x, x for y.
+/// Returns y for x and x for y.
 constexpr Axis across(Axis axis) {
   return axis == Axis::kX ? Axis::kY : Axis::kX;
 }
 
-/// Each kind splits over x, y and z: every rank has a part of its own.
+/// The layout of a kind. Each kind splits over x, y and z, so that every rank has a part of its
+/// own.
 grid::Layout layout_of(Kind kind, Axis axis);
 
 /// "activations with columns on x", "a weight with rows on x", "a vector on x".
@@ -32,7 +34,8 @@ std::string name_of(Kind kind, Axis axis);
 /// "8x6".
 std::string to_string(const grid::Shape& shape);
 
-/// Throws ConfigError when the ranks' parts of a tensor of that shape would not be of one size.
+/// Throws ConfigError when the parts of a tensor of that shape would not have the same size on all
+/// ranks.
 void check_divides(const grid::Grid& grid, Kind kind, Axis axis, const grid::Shape& shape);
 
 }  // namespace fourfold::matrix

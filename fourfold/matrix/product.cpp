@@ -20,7 +20,8 @@ constexpr std::size_t index_of(Part part) {
   return static_cast<std::size_t>(part);
 }
 
-/// A and B of the product that makes a part, and the names of that product and its gradients.
+/// The operands A and B of the product that computes a part, and the names of that product and its
+/// gradients.
 struct Operands {
   Part a;
   Part b;
@@ -38,13 +39,13 @@ const Operands& operands_of(Part result) {
   return kOperands[index_of(result)];
 }
 
-/// One product: what forward and backward must know of it.
+/// One product: what the forward and the backward pass must know about it.
 struct Product {
   const Mesh* mesh;
   Axis direction;
   Part result;
 
-  /// Along which a part is whole in the product.
+  /// The axis along which a part is whole in the product.
   Axis axis_of(Part part) const {
     switch (part) {
       case Part::kIn:
@@ -67,7 +68,7 @@ struct Product {
     return tensor::reduce_scatter(mesh->comm(axis_of(part), purpose), partial);
   }
 
-  /// This rank's summand of a part, out of the other two, and its way to the sum.
+  /// Computes this rank's summand of a part from the other two parts, and starts its sum.
   Pending make(Part part, const char* name, const std::array<Tensor, 3>& whole) const {
     const Tensor& in = whole[index_of(Part::kIn)];
     const Tensor& weight = whole[index_of(Part::kWeight)];
@@ -92,7 +93,7 @@ Product saved(AutogradContext* context) {
           static_cast<Part>(context->saved_data["result"].toInt())};
 }
 
-/// Which of the operands' gradients are wanted.
+/// Which gradients of the operands are needed.
 struct Wanted {
   bool da;
   bool db;
@@ -103,7 +104,7 @@ class ProductFunction : public torch::autograd::Function<ProductFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& a, const Tensor& b,
                         const Product& product) {
     save(context, product);
-    // Each is what the other's gradient is made of.
+    // Each operand is needed for the gradient of the other.
     context->save_for_backward(
         {b.requires_grad() ? a : Tensor(), a.requires_grad() ? b : Tensor()});
     return start_result(product, a, b).wait();
@@ -147,7 +148,8 @@ class ProductFunction : public torch::autograd::Function<ProductFunction> {
     const auto start_da = [&] { return start(operands.a, operands.name_of_da, operands.b, b); };
     const auto start_db = [&] { return start(operands.b, operands.name_of_db, operands.a, a); };
     std::pair<Pending, Pending> result;
-    // The second product hides the first one's sum, so the first should be one that has any.
+    // The second product overlaps with the sum of the first product's result, so the first should
+    // be one that needs a sum.
     const bool a_first = product.mesh->size(product.axis_of(operands.a)) > 1;
     if (wanted.da && a_first) result.first = start_da();
     if (wanted.db) result.second = start_db();
@@ -167,7 +169,7 @@ Axis type_axis_of(Part part, Axis direction) {
   return part == Part::kOut ? across(direction) : direction;
 }
 
-/// The result's shape, and whether the sizes that are summed over agree.
+/// The shape of the result, and whether the sizes of the summed dimension agree.
 struct Fit {
   grid::Shape shape;
   bool fits;
@@ -196,7 +198,7 @@ Tensor product_part(Part result, Axis direction, const Shard& a, const Shard& b)
     throw InvariantError(concat(name, " of ", to_string(a.shape()), " and ", to_string(b.shape()),
                                 ": A must have as many ", fit.rule));
   }
-  // Before anything is communicated.
+  // This is checked before anything is communicated.
   check_divides(a.mesh().grid(), kind_of(result), type_axis_of(result, direction), fit.shape);
   return ProductFunction::apply(a.local(), b.local(), Product{&a.mesh(), direction, result});
 }

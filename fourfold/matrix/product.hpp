@@ -1,5 +1,5 @@
-// Products of matrices that are spread over a grid of x, y and z: the load-balanced 3-D algorithm,
-// on a cube or any other box. Bytes, pictures and an example: docs/matrix.md.
+// Products of matrices that are distributed over a grid of x, y and z: the load-balanced 3-D
+// algorithm, on a cube or any other box. docs/matrix.md has the bytes, pictures and an example.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,25 +11,26 @@ namespace fourfold::matrix {
 //   in      M×K  Activations<c>
 //   weight  K×N  Weight<c>
 //   out     M×N  Activations<p>
-// Each of the three functions makes one of them out of the other two, and so does each of their
-// gradients: the set is closed. A product brings its operands together (in over p, weight over z,
-// out over c), multiplies, and sums its result over the same axis as it would be gathered over,
-// which leaves each rank its part.
+// Each of the three functions computes one of these matrices from the other two, and so does each
+// of their gradients: no other layouts arise. A product gathers its operands (in over p, weight
+// over z, out over c), multiplies, and reduces its result over the axis over which it would be
+// gathered. Each rank is left with its part.
 //
-// Differentiable in both operands. The graph keeps local parts only. Backward gathers the gradient
-// of the result once for both gradients, and the operands again; one product hides the sum of the
-// other's result; both are there when it returns. What needs no gradient is neither computed nor
-// communicated, so all ranks must require the same gradients, and run backward in the same order.
-// A loss is a sum over ranks: each starts backward from its own summand.
+// The functions are differentiable in both operands. The graph keeps local parts only. The backward
+// pass gathers the gradient of the result once for both gradients, and gathers the operands again.
+// The second product overlaps with the sum of the first product's result. Both gradients are
+// complete when the backward pass returns. Gradients that are not needed are neither computed nor
+// communicated. So all ranks must require the same gradients, and run backward in the same order. A
+// loss is a sum over ranks: each rank starts the backward pass from its own summand.
 //
-// All throw InvariantError when the operands are on different meshes, of different types or of
-// sizes that do not fit, ConfigError when the result cannot be split evenly. Backward with
-// create_graph throws InvariantError: gradients have no graph.
+// All functions throw InvariantError when the operands are on different meshes, of different types
+// or of sizes that do not fit, and ConfigError when the result cannot be split evenly. Backward
+// with create_graph throws InvariantError: gradients have no graph.
 
-/// Which of the three a product makes.
+/// Which of the three matrices a product computes.
 enum class Part { kIn, kWeight, kOut };
 
-/// The result's part of this rank. For the functions below, which know the types.
+/// This rank's part of the result. It is for the functions below, which know the types.
 Tensor product_part(Part result, Axis direction, const Shard& a, const Shard& b);
 
 /// A·B.

@@ -10,7 +10,7 @@ namespace fourfold::matrix {
 
 namespace {
 
-/// Memory for this rank's part.
+/// Allocates memory for this rank's part.
 Tensor part(const Mesh& mesh, Kind kind, Axis axis, const grid::Shape& shape, at::ScalarType type) {
   check_divides(mesh.grid(), kind, axis, shape);
   return at::empty(layout_of(kind, axis).shard_shape(shape, mesh.grid()),
@@ -28,7 +28,7 @@ Shard::Shard(const Mesh& mesh, Kind kind, Axis axis, grid::Shape shape, Tensor l
   check_divides(mesh.grid(), kind, axis, shape_);
   FOURFOLD_CHECK(local_.defined() && local_.is_floating_point(), "no numbers for ",
                  name_of(kind, axis));
-  static_cast<void>(tensor::dtype_of(local_.scalar_type()));  // throws if it is not communicated
+  static_cast<void>(tensor::dtype_of(local_.scalar_type()));  // throws if it cannot be communicated
   FOURFOLD_CHECK_EQ(local_.device().type(), mesh.device().type(), "the mesh's device");
   const grid::Shape expected = layout_of(kind, axis).shard_shape(shape_, mesh.grid());
   FOURFOLD_CHECK(local_.sizes() == expected, "a rank's part of ", name_of(kind, axis), " of ",

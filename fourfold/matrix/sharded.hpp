@@ -1,5 +1,5 @@
-// A matrix or vector of which each rank has its own part, with the way it lies on the grid in its
-// type.
+// A matrix or vector of which each rank has its own part. The type says how it is laid out on the
+// grid.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,19 +16,20 @@ namespace fourfold::matrix {
 using tensor::Mesh;
 using tensor::Tensor;
 
-/// What all of them have. The mesh must outlive them and the graphs that they are part of. The axes
-/// data and pipe are left alone: each of their planes has matrices of its own.
+/// The common base of all sharded matrices and vectors. The mesh must outlive them and the graphs
+/// that they are part of. The axes data and pipe are not used: for each of their coordinates there
+/// are separate matrices.
 class Shard {
  public:
   const Mesh& mesh() const { return *mesh_; }
-  const grid::Shape& shape() const { return shape_; }  ///< of the whole
+  const grid::Shape& shape() const { return shape_; }  ///< the shape of the whole
   std::int64_t rows() const { return shape_.front(); }
   std::int64_t columns() const { return shape_.back(); }
   at::ScalarType type() const { return local_.scalar_type(); }
 
-  /// This rank's part: exactly 1/(x·y·z) of the whole. Differentiable, and a leaf of the graph
-  /// where it was made from values; then `local().set_requires_grad(true)` asks for its gradient.
-  /// All ranks must ask alike, since backward communicates.
+  /// This rank's part: exactly 1/(x·y·z) of the whole. It is differentiable, and a leaf of the
+  /// graph where it was made from values. Then `local().set_requires_grad(true)` asks for its
+  /// gradient. All ranks must ask for the same gradients, since the backward pass communicates.
   const Tensor& local() const { return local_; }
 
  protected:
@@ -50,14 +51,16 @@ class Shard {
   Tensor local_;
 };
 
-/// Throws InvariantError, in the name of an operation, unless both are on one mesh and of one type.
+/// Throws InvariantError, with the name of an operation, unless both are on one mesh and of one
+/// type.
 void check_together(const char* operation, const Shard& a, const Shard& b);
 
-/// Constructors throw ConfigError when the parts would not be of one size.
+/// The constructors throw ConfigError when the parts would not all have the same size.
 template <Kind kKind, Axis kAxis>
 requires(kAxis == Axis::kX || kAxis == Axis::kY) class Sharded final : public Shard {
  public:
-  /// Of this rank's part. Throws InvariantError when it is not of the shape that it must have.
+  /// Makes a matrix from this rank's part. Throws InvariantError when the part does not have the
+  /// required shape.
   Sharded(const Mesh& mesh, grid::Shape shape, Tensor local)
       : Shard(mesh, kKind, kAxis, std::move(shape), std::move(local)) {}
 
@@ -75,21 +78,21 @@ requires(kAxis == Axis::kX || kAxis == Axis::kY) class Sharded final : public Sh
     return {mesh, shape, normal_part(mesh, kKind, kAxis, shape, seed, name, deviation, type)};
   }
 
-  /// Where this rank's part lies in the whole.
+  /// The block of the whole that this rank's part is.
   grid::Block block() const {
     return layout_of(kKind, kAxis).block(shape(), mesh().grid(), mesh().coord());
   }
 
-  /// The whole, on every rank: collective over x, y and z. For looking at; no gradient goes
-  /// through.
+  /// The whole, on every rank: collective over x, y and z. For inspection; it is not
+  /// differentiable.
   Tensor to_global() const { return gathered(kKind, kAxis); }
 
-  /// The same place on the grid, other values: for what acts on each element alone, as in
+  /// The same layout with other values, for operations on each element alone, as in
   /// `h.with(h.local().relu())`.
   Sharded with(Tensor local) const { return {mesh(), shape(), std::move(local)}; }
 
-  /// That of a leaf after a backward pass; it lies as its value does. Throws InvariantError when
-  /// there is none.
+  /// The gradient of a leaf after a backward pass. It has the layout of its value. Throws
+  /// InvariantError when there is none.
   Sharded gradient() const { return with(local_gradient()); }
 };
 

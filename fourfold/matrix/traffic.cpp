@@ -11,7 +11,7 @@ using schedule::Traffic;
 
 namespace {
 
-/// Adds operations up.
+/// Adds up the traffic of operations.
 class Sum {
  public:
   Sum(const grid::Grid& grid, schedule::Reach reach) : grid_(grid), reach_(reach) {}
@@ -19,7 +19,7 @@ class Sum {
   /// An operation over `axes` on a tensor of which each member has `part` elements.
   Sum& add(Op op, const grid::Axes& axes, std::int64_t part, DType dtype) {
     const int size = grid_.size(axes);
-    // All chunks are of one size, so any member sends the same.
+    // All chunks have the same size, so every member sends the same.
     traffic_ +=
         schedule::traffic_of({.op = op, .dtype = dtype, .count = part * size}, size, 0, reach_);
     return *this;
@@ -50,7 +50,7 @@ Sent product_traffic(Part result, Axis direction, const Extent& extent, const gr
   in(forward, result == Part::kIn ? Op::kReduceScatter : Op::kAllGather);
   weight(forward, result == Part::kWeight ? Op::kReduceScatter : Op::kAllGather);
   out(forward, result == Part::kOut ? Op::kReduceScatter : Op::kAllGather);
-  // The result's gradient is gathered once; each operand is gathered, and its gradient summed.
+  // The gradient of the result is gathered once. Each operand is gathered, and its gradient summed.
   result == Part::kIn ? in(backward, Op::kAllGather) : both(backward, in);
   result == Part::kWeight ? weight(backward, Op::kAllGather) : both(backward, weight);
   result == Part::kOut ? out(backward, Op::kAllGather) : both(backward, out);

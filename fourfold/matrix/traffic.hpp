@@ -8,7 +8,8 @@
 
 namespace fourfold::matrix {
 
-// In elements that a rank sends, with P = x·y·z, for direction x (swap x and y for the other):
+// The number of elements that a rank sends, with P = x·y·z, for direction x (swap x and y for the
+// other):
 //   I = (y-1)·M·K/P    in, gathered or summed over y
 //   W = (z-1)·K·N/P    weight, over z
 //   O = (x-1)·M·N/P    out, over x
@@ -21,10 +22,10 @@ namespace fourfold::matrix {
 //   add       V          V                 0 for A, V for v
 //   multiply  V          2V                V
 //
-// Messages: the group's size less one for each operation, times the segments of a rank's part
-// (schedule::segments_of); 4 MiB and less is one.
+// The number of messages is the group's size less one for each operation, times the number of
+// segments of a rank's part (schedule::segments_of). A part of at most 4 MiB is one segment.
 
-/// What one rank sends; all ranks send the same. Backward makes both gradients.
+/// What one rank sends. All ranks send the same. The backward pass computes both gradients.
 struct Sent {
   schedule::Traffic forward;
   schedule::Traffic backward;
@@ -32,7 +33,7 @@ struct Sent {
   bool operator==(const Sent&) const = default;
 };
 
-/// Of the three matrices M×K, K×N and M×N, whichever of them is the result.
+/// The sizes of the three matrices M×K, K×N and M×N, whichever of them is the result.
 struct Extent {
   std::int64_t m = 0;
   std::int64_t k = 0;

@@ -22,11 +22,11 @@ struct Call {
   Pending gather(const Tensor& local) const {
     return tensor::all_gather(comm(Purpose::kWeights), local.contiguous());
   }
-  /// Starts the sum of the columns' sums over all rows.
+  /// Starts the sum over ranks of the sums of columns.
   Pending reduce(const Tensor& sums) const {
     return tensor::reduce_scatter(comm(Purpose::kGradients), sums);
   }
-  /// One operation for each element of `matrix`, which is read and perhaps written.
+  /// Records one operation for each element of `matrix`, which is read and perhaps written.
   void computed(const char* name, const Tensor& matrix, int accesses) const {
     mesh->compute(name, static_cast<double>(matrix.numel()),
                   accesses * static_cast<std::int64_t>(matrix.nbytes()));
@@ -56,7 +56,7 @@ class ElementwiseFunction : public torch::autograd::Function<ElementwiseFunction
                         const Call& call) {
     save(context, call);
     const bool adds = call.op == Elementwise::kAdd;
-    // Each is what the other's gradient is made of; a sum needs neither.
+    // Each operand is needed for the gradient of the other. A sum needs neither.
     context->save_for_backward({!adds && vector.requires_grad() ? matrix : Tensor(),
                                 !adds && matrix.requires_grad() ? vector : Tensor()});
     const Tensor whole = call.gather(vector).wait();
@@ -75,8 +75,8 @@ class ElementwiseFunction : public torch::autograd::Function<ElementwiseFunction
     const bool for_matrix = context->needs_input_grad(0);
     const bool for_vector = context->needs_input_grad(1);
     const Tensor gradient = gradients[0].contiguous();
-    // The vector comes while columns are summed, and the sum travels while the matrix's gradient is
-    // made.
+    // The vector is gathered while columns are summed, and their sum is in flight while the
+    // matrix's gradient is computed.
     Pending vector = for_matrix && !adds ? call.gather(kept[1]) : Pending();
     Pending sums;
     if (for_vector) {

@@ -1,4 +1,4 @@
-// A vector added to each row of a matrix, or multiplied with it, on a grid of x, y and z.
+// Adds a vector to each row of a matrix, or multiplies each row by it, on a grid of x, y and z.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,13 +6,13 @@
 
 namespace fourfold::matrix {
 
-// The vector is brought together over the two axes that do not split the matrix's columns, in one
-// operation; its gradient is the sums of columns, summed over the same ranks, in at least float.
-// Rules of gradients, and what is thrown, are those of product.hpp.
+// The vector is gathered over the two axes that do not split the matrix's columns, in one
+// operation. Its gradient is made of sums of columns, which are summed over the same ranks in at
+// least float. The rules for gradients and exceptions are those of product.hpp.
 
 enum class Elementwise { kAdd, kMultiply };
 
-/// This rank's part of the result. For the functions below, which know the types.
+/// This rank's part of the result. It is for the functions below, which know the types.
 Tensor elementwise_part(Elementwise op, Axis axis, const Shard& matrix, const Shard& vector);
 
 /// C[i][j] = A[i][j] + v[j].

@@ -43,7 +43,8 @@ Spread in_attention(AttentionSplit split) {
 
 constexpr double kDeviation = 0.02;
 
-/// Of the layers that add to the hidden state: its variance should not grow with their number.
+/// The deviation of the layers that add to the hidden state. With it the variance of the hidden
+/// state does not grow with the number of layers.
 double residual_deviation(const GptSpec& spec) {
   return kDeviation / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }

@@ -1,4 +1,5 @@
-// One block of a GPT: attention and a two-layer network, each behind a norm and added to its input.
+// One block of a GPT: attention and a two-layer network. Each is preceded by a norm, and its result
+// is added to its input.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,19 +21,19 @@ class Block {
  public:
   Block(const Mesh& mesh, const GptSpec& spec, std::int64_t number, AttentionSplit split);
 
-  /// hidden -> hidden; `vectors` are those of this block as gathered. `training` switches dropout
-  /// on.
+  /// hidden -> hidden. `vectors` are the gathered vectors of this block. `training` switches
+  /// dropout on.
   nn::Flow<Tensor> flow(Tensor hidden, std::vector<Tensor> vectors, nn::Batch batch,
                         bool training) const;
 
-  /// The hidden states of the parts of a batch, through the block in turns. Only they are kept for
-  /// the backward pass, which computes the rest again.
+  /// Passes the hidden states of the parts of a batch through the block in turns. Only the hidden
+  /// states are kept for the backward pass, which computes the rest again.
   std::vector<Tensor> checkpointed(const std::vector<Tensor>& hidden,
                                    const std::vector<nn::Batch>& parts, bool training) const;
 
   const nn::Vectors& vectors() const { return vectors_; }
   nn::Parameters parameters() const;
-  /// What is brought together for its use.
+  /// What is gathered for the block.
   tensor::GatherOrder gatherables() const;
 
  private:
@@ -40,8 +41,8 @@ class Block {
                           bool training) const;
   nn::Flow<Tensor> expand(Tensor hidden, const std::vector<Tensor>& vectors, const nn::Batch& batch,
                           bool training) const;
-  /// Where x has one rank, nothing is communicated between the two products of a pair: the halves
-  /// give way there, so that each computes at both communications of the other.
+  /// Where x has one rank, nothing is communicated between the two products of a pair. There the
+  /// halves take turns, so that each computes during both communications of the other.
   nn::Turn between_products() const;
   nn::AttentionShape attention_shape(const nn::Batch& batch, bool training) const;
   Tensor drop(const Tensor& hidden, const nn::Batch& batch, const std::string& layer,

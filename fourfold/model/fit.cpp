@@ -9,19 +9,19 @@ using grid::Axis;
 
 namespace {
 
-/// How many of the grids that would work a message names.
+/// How many of the grids that would work are named in a message.
 constexpr std::size_t kNamedGrids = 6;
 
 bool splits_heads(const GptSpec& spec, const grid::Sizes& g) {
   return spec.heads % (std::int64_t{g.x} * g.y) == 0;
 }
 
-/// Whether attention can be split by samples over x; `samples` divides over data and z.
+/// Whether attention can be split by samples over x. `samples` must be divisible by data times z.
 bool splits_samples(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
   return spec.heads % g.y == 0 && samples / (std::int64_t{g.data} * g.z) % g.x == 0;
 }
 
-/// SUMMA needs a square that splits width and heads, and whole samples for its rows.
+/// SUMMA needs a square that divides width and heads, and whole samples for its rows.
 std::string square_misfit(const GptSpec& spec, const grid::Sizes& g, std::int64_t samples) {
   if (g.x != g.y) {
     return concat("SUMMA multiplies on a square of ranks: x=", g.x, " and y=", g.y,

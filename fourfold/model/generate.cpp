@@ -13,7 +13,7 @@ using grid::Axis;
 
 namespace {
 
-/// In [0, 1).
+/// A number in [0, 1).
 double uniform(std::uint64_t seed, std::uint64_t index) {
   const tensor::Key key = tensor::key_of(tensor::key_of(seed, "sampling"), index);
   return static_cast<double>(key.value >> 11) * 0x1p-53;
@@ -24,10 +24,10 @@ double uniform(std::uint64_t seed, std::uint64_t index) {
 std::int64_t pick_token(std::span<const double> logits, const Sampling& sampling,
                         std::uint64_t index) {
   for (const double logit : logits) {
-    // Minus infinity is a token that never comes.
+    // A logit of minus infinity is allowed: that token is never drawn.
     if (std::isnan(logit) || logit == INFINITY) throw Error("the model's logits are not finite");
   }
-  // The likeliest first; of equals the smaller token.
+  // The likeliest token comes first. Of equally likely tokens the smaller comes first.
   std::vector<std::int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto likelier = [&](std::int64_t a, std::int64_t b) {
@@ -67,7 +67,7 @@ std::vector<double> next_logits(const Mesh& mesh, const Gpt& gpt,
   }
   const Tensor logits = gpt.logits(input, {.samples = copies, .context = count}, false);
   const Tensor last = logits.narrow(0, logits.size(0) - 1, 1).to(at::kDouble).contiguous();
-  // One row a rank; each has its part of the vocabulary at the beginning.
+  // There is one row for each rank, which begins with that rank's part of the vocabulary.
   const comm::Communicator& comm = mesh.comm(gpt.logit_axes());
   const Tensor parts = tensor::all_gather(comm, last).wait();
   std::vector<double> result(static_cast<std::size_t>(gpt.spec().vocabulary));

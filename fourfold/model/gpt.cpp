@@ -21,7 +21,7 @@ nn::TableSpec table_spec(const GptSpec& spec, const std::string& name) {
           .activations = spec.activations};
 }
 
-/// The spec, if the model fits the grid: before anything is made.
+/// Returns the spec if the model fits the grid. This is checked before anything is made.
 const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t samples) {
   const auto positive = [](const char* name, std::int64_t value) {
     if (value < 1)
@@ -111,10 +111,10 @@ class Gpt::Pass {
  public:
   explicit Pass(std::int64_t tokens = 1) : tokens_(tokens) {}
 
-  /// That the sum of the losses is divided by.
+  /// The number of tokens that the sum of the losses is divided by.
   std::int64_t tokens() const { return tokens_; }
 
-  /// Gathered by the part that needs them first.
+  /// The vectors, gathered when the first part needs them.
   const std::vector<Tensor>& gathered(const nn::Vectors& vectors) {
     std::vector<Tensor>& all = gathered_[&vectors];
     if (all.empty()) all = vectors.gather();
@@ -147,7 +147,7 @@ Tensor Gpt::rows_here(const Tensor& samples) const {
 }
 
 int Gpt::parts_of(const Batch& batch) const {
-  // SUMMA hides its communication behind its own products.
+  // SUMMA overlaps its communication with its own products.
   if (spec_.algorithm == nn::Algorithm::kSumma) return 1;
   const bool communicates = mesh_->size({Axis::kX, Axis::kY}) > 1;
   if (!mesh_->overlap().halves || !communicates || nn::local_samples(*mesh_, batch) < 2) return 1;
@@ -187,10 +187,11 @@ nn::Flow<Tensor> Gpt::head(Tensor hidden, Pass& pass) const {
   co_return co_await head_table().logits_flow(normal);
 }
 
-/// Tokens or a hidden state, through the embedding if it is here and all blocks that are.
+/// Passes tokens or a hidden state through the embedding, if this stage has it, and all blocks of
+/// the stage.
 nn::Flow<Tensor> Gpt::body(Tensor input, Batch batch, bool training, Pass& pass) const {
   Tensor hidden = std::move(input);
-  // Not in a conditional expression: g++ 12 frees a temporary of an awaited one too early.
+  // This is no conditional expression: in one, g++ 12 frees an awaited temporary too early.
   if (stage_.first) hidden = co_await embed(hidden, batch, training);
   for (const auto& block : blocks_) {
     hidden = co_await block->flow(hidden, pass.gathered(block->vectors()), batch, training);
@@ -224,7 +225,8 @@ nn::Flow<Tensor> Gpt::stage_flow(Tensor input, Tensor targets, Batch batch, bool
   co_return co_await loss_of_head(hidden, targets, pass);
 }
 
-/// A block that is computed again is one node for all parts, which take turns inside it.
+/// A block that is computed again is one node for all parts of the batch, which take turns inside
+/// it.
 std::vector<Tensor> Gpt::checkpointed(std::vector<Tensor> inputs,
                                       const std::vector<Tensor>& targets,
                                       const std::vector<Batch>& parts, bool training,

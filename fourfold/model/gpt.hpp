@@ -1,6 +1,7 @@
 // A GPT of the architecture of GPT-2, on any grid. Its parameters have the names that they have in
 // Hugging Face's model, but not the shapes: weights are out × in, and the rows of c_attn are
-// ordered [head][q|k|v]. SPDX-License-Identifier: Apache-2.0
+// ordered [head][q|k|v].
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
@@ -11,8 +12,8 @@
 
 namespace fourfold::model {
 
-/// What lies between two cuts of the pipeline: some of the blocks, the embedding before the first
-/// of all and the head after the last.
+/// A stage of the pipeline: some of the blocks. The first stage also has the embedding, and the
+/// last stage the head.
 struct Stage {
   grid::Range blocks;
   bool first = true;
@@ -26,25 +27,25 @@ class Gpt {
   /// `samples` is the number of sequences of a forward pass over the whole grid. Throws ConfigError
   /// that says what to change when the model does not fit the grid.
   Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, const Stage& stage);
-  /// The whole model.
+  /// Makes the whole model.
   Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples)
       : Gpt(mesh, spec, samples, Stage::whole(spec)) {}
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
   /// The logits of the tokens of this rank's samples (samples × context, the same on all ranks
-  /// along x and y), or with SUMMA of its y's part of them; their columns are split over
+  /// along x and y). With SUMMA, a rank has the rows of its y only. The columns are split over
   /// `logit_axes`.
   Tensor logits(const Tensor& tokens, const nn::Batch& batch, bool training) const;
 
-  /// This rank's part of the mean loss of the batch: see nn::cross_entropy. `tokens_of_step` is the
-  /// number that the sum is divided by.
+  /// This rank's part of the mean loss of the batch: see nn::cross_entropy. The sum is divided by
+  /// `tokens_of_step`.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const nn::Batch& batch,
               std::int64_t tokens_of_step, bool training) const;
 
-  /// A pass through a stage. `hidden` are the hidden states of the parts of the batch as the stage
-  /// before has them, none on the first stage; what comes back is the same for the next stage, or
-  /// on the last stage the loss.
+  /// A pass through a stage. `hidden` are the hidden states of the parts of the batch that the
+  /// previous stage returned; on the first stage it is empty. The result is the hidden states for
+  /// the next stage, or on the last stage the loss.
   std::vector<Tensor> pass(const std::vector<Tensor>& hidden, const Tensor& tokens,
                            const Tensor& targets, const nn::Batch& batch,
                            std::int64_t tokens_of_step, bool training) const;
@@ -53,33 +54,35 @@ class Gpt {
 
   const GptSpec& spec() const { return spec_; }
   const Stage& stage() const { return stage_; }
-  /// The table of tokens if the stage uses it; on a last stage that is not the first it is a copy
-  /// of the first stage's parameter, and none of its own.
+  /// The table of tokens, if the stage uses it. On a last stage that is not the first, the table is
+  /// a copy of the first stage's parameter, and this stage does not own it.
   nn::ParameterPtr table() const { return tokens_ ? tokens_->parameter() : nullptr; }
-  /// Those before the first block, and the others, in the order of use.
+  /// The parameters before the first block, and the other parameters, in the order of use.
   nn::Parameters embedding_parameters() const;
   nn::Parameters block_parameters() const;
-  /// All of them.
+  /// All parameters.
   nn::Parameters parameters() const;
-  /// What is brought together for its use, for `GatherPlan`.
+  /// What is gathered for each use, for `GatherPlan`.
   tensor::GatherOrder gatherables() const;
   /// The axes along which ranks have different rows, and so different parts of the loss.
   grid::Axes loss_axes() const;
-  /// Whether this rank's part of the loss counts: along the other axes all have the same.
+  /// Whether this rank's part of the loss counts. Along the other axes all ranks have the same
+  /// part.
   bool counts_loss() const;
-  /// Those that split the logits' columns.
+  /// The axes that split the columns of the logits.
   grid::Axes logit_axes() const;
-  /// In how many parts a batch goes through the model: two that hide each other's communication, if
-  /// there is any and the samples of a rank can be halved; else one.
+  /// The number of parts in which a batch goes through the model. It is two, each of which overlaps
+  /// the other's communication, if there is communication and the samples of a rank can be halved;
+  /// else one.
   int parts_of(const nn::Batch& batch) const;
 
  private:
   class Pass;
-  /// Throws ConfigError unless a batch of so many samples can be split.
+  /// Throws ConfigError unless a batch of this size can be split over the ranks.
   void check(const nn::Batch& batch) const;
-  /// The table that the logits are products with.
+  /// The table that is used for the logits.
   const nn::VocabularyTable& head_table() const { return head_ ? *head_ : *tokens_; }
-  /// Of samples that are the same along x and y, those whose logits this rank has.
+  /// The rows of `samples` whose logits this rank has. `samples` are the same along x and y.
   Tensor rows_here(const Tensor& samples) const;
   nn::Flow<Tensor> embed(Tensor tokens, nn::Batch batch, bool training) const;
   nn::Flow<Tensor> head(Tensor hidden, Pass& pass) const;
@@ -96,9 +99,9 @@ class Gpt {
   GptSpec spec_;
   Stage stage_;
   std::unique_ptr<nn::VocabularyTable> tokens_;  // of the first stage, and of the last if tied
-  std::unique_ptr<nn::Positions> positions_;     // of the first
+  std::unique_ptr<nn::Positions> positions_;     // of the first stage
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::unique_ptr<nn::LayerNorm> norm_;  // these are the last stage's
+  std::unique_ptr<nn::LayerNorm> norm_;  // this and the following are of the last stage
   std::unique_ptr<nn::Vectors> vectors_;
   std::unique_ptr<nn::VocabularyTable> head_;  // null if tied
 };

@@ -30,7 +30,8 @@ std::vector<Range> balanced(std::int64_t blocks, int stages, double embedding, d
   costs.front() += embedding;
   costs.back() += head;
   for (std::int64_t left = blocks - stages; left > 0; --left) {
-    // The cheapest gets one more; of several the last, since earlier ones hold more passes.
+    // The cheapest stage gets one more block. Of several such stages it is the last, since earlier
+    // stages hold more passes.
     const auto cheapest = std::min_element(costs.rbegin(), costs.rend());
     *cheapest += 1;
     counts[static_cast<std::size_t>(costs.rend() - cheapest - 1)] += 1;
@@ -46,7 +47,7 @@ std::vector<Range> balanced(std::int64_t blocks, int stages, double embedding, d
 
 std::vector<Stage> cut(const GptSpec& spec, int stages) {
   const auto width = static_cast<double>(spec.width);
-  // Of a token, forward; attention skips what lies above the diagonal.
+  // The costs are for one token, forward. Attention skips the part above the diagonal.
   const double block = 24 * width * width + 2 * width * static_cast<double>(spec.context);
   const double head = 2 * width * static_cast<double>(spec.vocabulary);
   std::vector<Stage> all;
@@ -78,7 +79,7 @@ int Stages::place_of(std::size_t stage) const {
 
 namespace {
 
-/// What each part has, one after the other.
+/// The lists of all parts, one after the other.
 template <class List, class Part>
 List joined(const std::vector<std::unique_ptr<Gpt>>& parts, const Part& part) {
   List all;
@@ -108,7 +109,7 @@ tensor::GatherOrder Stages::gatherables() const {
 }
 
 std::vector<Owned> owners(const Mesh& mesh, const Stages& stages) {
-  const tensor::MemoryMeter aside;  // it is no part of this rank's memory
+  const tensor::MemoryMeter aside;  // the model made here does not count as this rank's memory
   const tensor::MemoryMeter::Counting counting(aside);
   comm::World world = comm::recording::open(mesh.world().rank(), mesh.world().size());
   const Mesh dry(world, mesh.grid());

@@ -9,20 +9,20 @@
 
 namespace fourfold::model {
 
-/// Throws ConfigError when a model of so many layers cannot be cut into stages for so many places
-/// of the pipeline with so many chunks each.
+/// Throws ConfigError when a model of `layers` layers cannot be cut into stages for `places` places
+/// of the pipeline with `chunks` chunks each.
 void check_stages(std::int64_t layers, int places, int chunks);
 
-/// The blocks of each of so many stages: the largest cost of a stage is as small as can be. Every
-/// stage has a block at least; the first one also has the embedding, the last one the head, whose
+/// The blocks of each stage. The largest cost of a stage is as small as possible. Every stage has
+/// at least one block. The first stage also has the embedding and the last one the head; their
 /// costs are given in blocks. Throws ConfigError when there are more stages than blocks.
 std::vector<grid::Range> balanced(std::int64_t blocks, int stages, double embedding, double head);
 
-/// The whole model as stages, with a share of the flops each that is as even as can be.
+/// The whole model as stages whose shares of the flops are as even as possible.
 std::vector<Stage> cut(const GptSpec& spec, int stages);
 
-/// This rank's parts of the model. With `chunks` of them stage number s, counted along the model,
-/// is chunk s / pipe of the ranks at s % pipe: more chunks, smaller bubbles.
+/// This rank's parts of the model. With `chunks` parts on each rank, stage number s, counted along
+/// the model, is chunk s / pipe of the ranks at s % pipe. More chunks make smaller bubbles.
 class Stages {
  public:
   Stages(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, int chunks = 1);
@@ -31,18 +31,18 @@ class Stages {
   std::int64_t samples() const { return samples_; }
   int chunks() const { return static_cast<int>(parts_.size()); }
   const Gpt& operator[](int chunk) const { return *parts_[static_cast<std::size_t>(chunk)]; }
-  /// The only part of a model that is not cut.
+  /// The only part of a model that is not cut into stages.
   const Gpt& whole() const;
   bool is_whole() const { return cut_.size() == 1; }
 
-  /// All stages of the model, here or not.
+  /// All stages of the model, on this rank or not.
   const std::vector<Stage>& all() const { return cut_; }
-  /// Where along pipe a stage is.
+  /// The place of a stage along pipe.
   int place_of(std::size_t stage) const;
 
   nn::Parameters embedding_parameters() const;
   nn::Parameters block_parameters() const;
-  /// Those that this rank owns: all of its parts, without the copy of a tied table.
+  /// The parameters that this rank owns: those of all its parts, without the copy of a tied table.
   nn::Parameters parameters() const;
   tensor::GatherOrder gatherables() const;
 
@@ -54,17 +54,17 @@ class Stages {
   std::vector<std::unique_ptr<Gpt>> parts_;
 };
 
-/// Throws InvariantError unless every parameter of the model is owned by one place along pipe. All
-/// ranks call it.
+/// Throws InvariantError unless every parameter of the model is owned by exactly one place along
+/// pipe. All ranks must call it.
 void check_owners(const Mesh& mesh, const Stages& stages);
 
-/// A parameter of the model, here or not.
+/// A parameter of the model, on this rank or not.
 struct Owned {
   nn::ParameterSpec spec;
   at::ScalarType type;  ///< of its values
   int place = 0;        ///< along pipe
 };
-/// All of them, in the order of use.
+/// All parameters of the model, in the order of use.
 std::vector<Owned> owners(const Mesh& mesh, const Stages& stages);
 
 }  // namespace fourfold::model

@@ -1,4 +1,4 @@
-// Layers by the algorithm of their products.
+// Makes layers by the algorithm of their products.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +10,8 @@
 namespace fourfold::nn {
 
 enum class Algorithm {
-  k4d,     ///< weights are gathered, partial results summed, on any grid
-  kSumma,  ///< panels travel along the rows and columns of a square of ranks
+  k4d,     ///< weights are gathered and partial results summed, on any grid
+  kSumma,  ///< panels are sent along the rows and columns of a square of ranks
 };
 
 std::unique_ptr<ProductLayer> make_linear(Algorithm algorithm, const Mesh& mesh,

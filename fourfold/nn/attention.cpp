@@ -10,7 +10,7 @@ namespace fourfold::nn {
 
 namespace {
 
-/// Records `products` matrix products over all scores of all heads that are here.
+/// Records `products` matrix products over all scores of all heads of this rank.
 void record(const Mesh& mesh, const char* name, const AttentionShape& s, int products,
             std::int64_t bytes) {
   const LayerScope scope(s.layer);

@@ -6,28 +6,29 @@
 
 namespace fourfold::nn {
 
-/// Which part of the attention a rank computes.
+/// The part of the attention that a rank computes.
 struct AttentionShape {
-  std::int64_t samples = 0;  ///< here
+  std::int64_t samples = 0;  ///< on this rank
   std::int64_t context = 0;
-  std::int64_t heads = 0;  ///< here
+  std::int64_t heads = 0;  ///< on this rank
   std::int64_t head_size = 0;
 
-  // For dropout, which is a function of the place in the whole: numbers of the first sample and
-  // head that are here, and how many heads there are in all.
+  // These are for dropout, which is a function of the place in the whole tensor: the numbers of the
+  // first sample and head on this rank, and the number of all heads.
   std::int64_t first_sample = 0;
   std::int64_t first_head = 0;
   std::int64_t all_heads = 0;
   double dropout = 0;
   tensor::Key key;
 
-  std::string_view layer{};  ///< its name, which outlives the graph
+  std::string_view layer{};  ///< the name of the layer; its text must outlive the graph
 };
 
-/// `qkv` has a row for each (sample, position) and columns [head][q|k|v][head_size]; the result has
-/// columns [head][head_size]. Computed block by block of queries: what lies above the diagonal is
-/// skipped, and the scores are never there as a whole. Keeps its output and a number for each row
-/// and head, and computes the scores again for the gradient: memory is linear in the context.
+/// `qkv` has a row for each (sample, position) and columns [head][q|k|v][head_size]. The result has
+/// columns [head][head_size]. It is computed block by block of queries. Blocks above the diagonal
+/// are skipped, and the whole matrix of scores is never materialised. The function keeps its output
+/// and a number for each row and head, and computes the scores again for the gradient: memory is
+/// linear in the context.
 Tensor causal_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape);
 
 }  // namespace fourfold::nn

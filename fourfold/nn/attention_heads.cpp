@@ -17,7 +17,7 @@ namespace {
 using tensor::elements;
 using tensor::ScoreBlock;
 
-/// Scores of a block of queries should stay in the cache between products.
+/// The scores of a block of queries should stay in the cache between products.
 constexpr std::int64_t kScoresInCache = 1 << 16;
 constexpr std::int64_t kMostRows = 128;
 constexpr std::int64_t kFewestRows = 32;
@@ -38,7 +38,7 @@ ScoreBlock block_at(std::int64_t index, std::int64_t context) {
   return {first, here, first + here};
 }
 
-/// One head of one sample: its rows in the tensors of all, as matrices (context × head_size).
+/// One head of one sample: its rows in the whole tensors, as matrices (context × head_size).
 struct Head {
   Tensor q;
   Tensor k;
@@ -66,12 +66,12 @@ Tensor scores_in(const Tensor& memory, const ScoreBlock& block) {
   return memory.as_strided({block.rows, block.keys}, {block.keys, 1}, 0);
 }
 
-/// Some of the rows; all of them without the cost of a view.
+/// Some of the rows. If all rows are wanted, no view is made.
 Tensor part(const Tensor& rows, std::int64_t first, std::int64_t count) {
   return count == rows.size(0) ? rows : rows.narrow(0, first, count);
 }
 
-/// The dropout mask of row r of a block, whose first row has number `row`.
+/// Draws the dropout mask of row r of a block, whose first row has the number `row`.
 template <class A>
 void draw(A* mask, const ScoreBlock& block, const AttentionShape& shape, std::int64_t row,
           std::int64_t r) {
@@ -91,7 +91,7 @@ struct Scratch {
   Tensor scores;
   Tensor gradients;  // of the scores
   Tensor dropped;    // the scores after dropout
-  Tensor mask;       // of a row
+  Tensor mask;       // of one row
   Tensor row;        // a number for each row
 };
 
@@ -129,7 +129,8 @@ void backward_head(const AttentionShape& s, const Head& head, const Tensor& out,
                    const A* logsum, const Scratch& scratch, std::int64_t first_row,
                    Head& gradient) {
   const A scale = 1 / std::sqrt(static_cast<A>(s.head_size));
-  // The last block first: it sees all keys, so that its products set what the others add to.
+  // The last block comes first: it uses all keys, so that its products set the values that the
+  // other blocks add to.
   const std::int64_t last = blocks_of(s.context) - 1;
   for (std::int64_t i = last; i >= 0; --i) {
     const ScoreBlock block = block_at(i, s.context);
@@ -166,7 +167,7 @@ void backward_head(const AttentionShape& s, const Head& head, const Tensor& out,
   }
 }
 
-/// Calls `body` for each head of each sample that is here.
+/// Calls `body` for each head of each sample on this rank.
 template <class Body>
 void for_each_head(const AttentionShape& shape, const Body& body) {
   for (std::int64_t sample = 0; sample < shape.samples; ++sample) {
@@ -174,7 +175,7 @@ void for_each_head(const AttentionShape& shape, const Body& body) {
   }
 }
 
-/// Float or double, as the tensor is.
+/// Calls `body` with float or double, the type of the tensor.
 template <class Body>
 void by_type(const Tensor& tensor, const Body& body) {
   if (tensor.scalar_type() == at::kDouble) return body(double{});

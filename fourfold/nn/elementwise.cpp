@@ -38,7 +38,7 @@ class Gelu : public torch::autograd::Function<Gelu> {
   }
 };
 
-/// The drawing of a mask, as the graph keeps it.
+/// What is needed to draw a mask again, as the graph keeps it.
 struct Mask {
   double p;
   tensor::Key key;

@@ -1,5 +1,5 @@
-// A computation that lets others go on while it communicates: a coroutine. The two halves of a
-// batch are two flows that take turns, so that each computes while the other's data is on its way.
+// A coroutine that lets other computations go on while it communicates. The two halves of a batch
+// are two flows that take turns, so that each computes while the data of the other is in flight.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace fourfold::nn {
 
-/// The innermost of flows that await each other: where the next turn goes on.
+/// The innermost of flows that await each other: the next turn resumes it.
 struct Strand {
   std::coroutine_handle<> inner;
 };
 
-/// A computation of a T. Does nothing until it is awaited by another flow, or run. What it is given
-/// by reference must outlive it.
+/// A computation of a T. A flow does nothing until another flow awaits it, or until it is run.
+/// Arguments passed by reference must outlive the flow.
 template <class T>
 class [[nodiscard]] Flow {
  public:
@@ -27,7 +27,7 @@ class [[nodiscard]] Flow {
   struct promise_type {
     std::optional<T> value;
     std::exception_ptr error;
-    std::coroutine_handle<> outer;  // that awaits this one
+    std::coroutine_handle<> outer;  // the flow that awaits this one
     Strand own;
     Strand* strand = &own;
 
@@ -50,7 +50,7 @@ class [[nodiscard]] Flow {
   }
 
   bool done() const { return handle_.done(); }
-  /// Goes on to its next turn, or to its end.
+  /// Continues until the next turn, or to the end.
   void resume() {
     Strand& own = handle_.promise().own;
     if (!own.inner) own.inner = handle_;
@@ -59,7 +59,7 @@ class [[nodiscard]] Flow {
   /// The result of a flow that is done, or its exception.
   T take() { return handle_.promise().take(); }
 
-  // As part of another flow:
+  // These make a flow awaitable by another flow:
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> outer) noexcept {
@@ -72,7 +72,7 @@ class [[nodiscard]] Flow {
  private:
   explicit Flow(Handle handle) : handle_(handle) {}
 
-  /// Goes back to the flow that awaits this one, or to who runs it.
+  /// Returns to the flow that awaits this one, or to the caller that runs it.
   struct End {
     bool await_ready() const noexcept { return false; }
     std::coroutine_handle<> await_suspend(Handle handle) noexcept {
@@ -85,7 +85,8 @@ class [[nodiscard]] Flow {
   Handle handle_;
 };
 
-/// co_await Turn{}: the others go on first. With `worth` false there is nothing to wait for.
+/// `co_await Turn{}` lets the other flows go on first. If `worth` is false there is nothing to wait
+/// for, and the flow continues.
 struct Turn {
   bool worth = true;
 
@@ -98,8 +99,8 @@ struct Turn {
 };
 
 /// Runs flows in turns, the first one first, each a turn behind the one before, and returns their
-/// results. Two communications often follow each other with little compute between them: behind by
-/// a turn, one half computes at both of them.
+/// results. Two communications often follow each other with little compute between them. Because
+/// the halves are a turn apart, one half computes during both communications.
 template <class T>
 std::vector<T> interleave(std::vector<Flow<T>> flows) {
   std::vector<T> results(flows.size());
@@ -116,7 +117,7 @@ std::vector<T> interleave(std::vector<Flow<T>> flows) {
   return results;
 }
 
-/// Runs one by itself.
+/// Runs a single flow.
 template <class T>
 T run(Flow<T> flow) {
   while (!flow.done()) flow.resume();

@@ -1,4 +1,4 @@
-// Small helps for autograd functions of layers.
+// Small helpers for autograd functions of layers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@ namespace fourfold::nn {
 using tensor::AutogradContext;
 using tensor::variable_list;
 
-/// Remembers the layer for the backward pass. Layers outlive the graphs that they are part of.
+/// Stores the layer for the backward pass. A layer must outlive the graphs that it is part of.
 template <class Layer>
 void remember(AutogradContext* context, const Layer& layer) {
   context->saved_data["layer"] = reinterpret_cast<std::int64_t>(&layer);
@@ -22,7 +22,7 @@ const Layer& remembered(AutogradContext* context) {
   return *reinterpret_cast<const Layer*>(context->saved_data["layer"].toInt());
 }
 
-/// A value of ours that the graph owns.
+/// Wraps a value of any type so that the graph owns it.
 template <class T>
 struct Holder : torch::CustomClassHolder {
   explicit Holder(T held) : value(std::move(held)) {}
@@ -36,7 +36,7 @@ void keep(AutogradContext* context, T value) {
       c10::IValue::make_capsule(c10::make_intrusive<Holder<T>>(std::move(value)));
 }
 
-/// Valid as long as the context is.
+/// Returns the value that was kept. The reference is valid as long as the context.
 template <class T>
 const T& kept(AutogradContext* context) {
   const auto holder = context->saved_data["kept"].toCapsule();

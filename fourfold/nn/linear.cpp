@@ -94,7 +94,7 @@ Pending Linear::gather_output_gradient(const Tensor& gradient) const {
 }
 
 // --- products. Columns that were gathered, or will be scattered, lie in chunks one below the
-// other, so that neither costs a copy.
+// other, so that gathering and scattering need no copies.
 
 namespace {
 
@@ -157,7 +157,7 @@ void Linear::weight_gradient(const Tensor& gradient, const Tensor& input,
 
 // --- forward and backward
 
-/// One call of the layer: what its nodes share, and what is on its way between them.
+/// One call of the layer: what its nodes share, and what is in flight between them.
 struct Linear::Call final : tensor::GatherAgain::Input {
   explicit Call(const Linear& layer) : linear(&layer) {}
   void start() override {
@@ -172,7 +172,7 @@ struct Linear::Call final : tensor::GatherAgain::Input {
   Pending output;
   Pending gathered_gradient;
   Pending input_gradient;
-  bool reached = false;  ///< by the backward pass
+  bool reached = false;  ///< whether the backward pass has reached it
 };
 
 void Linear::backward_products(Call& call) const {
@@ -182,7 +182,7 @@ void Linear::backward_products(Call& call) const {
     call.input_gradient = reduce_input_gradient(input_gradient(gradient, weight_->whole()));
     if (!overlap.input_gradients) call.input_gradient.settle();
   };
-  // One product hides the other's reduction.
+  // One product overlaps with the reduction of the other product.
   const bool input_first = mesh_->size(produce_) > 1;
   if (input_first) for_input();
   weight_gradient(gradient, call.gathered_input.wait(), *call.use);
@@ -191,9 +191,9 @@ void Linear::backward_products(Call& call) const {
   mesh_->settle_gradients();
 }
 
-// Three nodes, with communication between them in both directions: bring the input together; make
-// the product; end its sum over ranks. Backward: gather the gradient; make both products; end the
-// sum of the input's gradient.
+// The layer has three nodes, with communication between them in both directions. Forward: gather
+// the input; compute the product; end its sum over ranks. Backward: gather the gradient; compute
+// both products; end the sum of the input's gradient.
 Flow<Tensor> Linear::flow(Tensor input, Tensor bias) const {
   FOURFOLD_CHECK_EQ(input.dim(), 2, spec_.name, ": the input is a matrix");
   check_bias(bias);

@@ -6,15 +6,15 @@
 
 namespace fourfold::nn {
 
-/// How the rows of activations are kept between layers: split over all axes, or the same on all
-/// ranks of the axis that does not split their columns (docs/glossary.md; docs/gradients.md has a
-/// table of every point of a block).
+/// How the rows of activations are kept between layers: split over all axes, or replicated along
+/// the axis that does not split their columns (docs/glossary.md; docs/gradients.md has a table of
+/// every point of a block).
 enum class Activations { kSharded, kReplicated };
 
-/// Let c be the axis that a layer contracts over and p the one that it produces over. The input
-/// arrives with its columns split over c and spread over p by `input`; the output leaves with its
-/// columns split over p and spread over c by `output`. The weight (out × in) is split by p and then
-/// z along its rows and by c along its columns.
+/// Let c be the axis that a layer contracts over and p the axis that it produces over. The columns
+/// of the input are split over c, and `input` says how it is spread over p. The columns of the
+/// output are split over p, and `output` says how it is spread over c. The weight (out × in) is
+/// split over p and then z along its rows, and over c along its columns.
 class Linear final : public ProductLayer {
  public:
   /// Throws ConfigError when the sizes do not divide.
@@ -25,7 +25,7 @@ class Linear final : public ProductLayer {
  private:
   struct Call;
 
-  /// Whether that means to communicate.
+  /// Whether gathering the input needs communication.
   bool gathers_input() const;
   tensor::Pending gather_input(const Tensor& input) const;
   tensor::Pending gather_output_gradient(const Tensor& gradient) const;
@@ -40,8 +40,8 @@ class Linear final : public ProductLayer {
   const Mesh* mesh_;
   grid::Axis contract_;
   grid::Axis produce_;
-  std::int64_t input_chunks_;   // the input's columns come in so many pieces, one below the other
-  std::int64_t output_chunks_;  // and so the output's
+  std::int64_t input_chunks_;   // pieces of the input's columns, one below the other
+  std::int64_t output_chunks_;  // the same for the output
 };
 
 }  // namespace fourfold::nn

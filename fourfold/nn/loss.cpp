@@ -13,26 +13,26 @@ namespace fourfold::nn {
 
 namespace {
 
-/// Over the ranks that have the other columns of the vocabulary.
+/// Reduces over the ranks that have the other columns of the vocabulary.
 tensor::Pending over_vocabulary(const comm::Communicator& comm, const Tensor& rows,
                                 comm::ReduceOp op) {
   const LayerScope scope("loss");
   return tensor::all_reduce(comm, rows, op);
 }
 
-/// What the two directions share.
+/// What the forward and the backward pass share.
 struct LossCall {
   const Mesh* mesh;
   grid::Range here;
   double weight;  // of one token
-  Tensor values;  // the logits' memory: their exponentials, and then their gradient
-  Tensor sums;    // of each row: its exponentials, and the target's logit
+  Tensor values;  // the memory of the logits: first exponentials, then the gradient
+  Tensor sums;    // for each row: the sum of exponentials, and the target's logit
   Tensor targets;
 };
 
 variable_list loss_gradient(const LossCall& call, Tensor values, const Tensor& gradient) {
   tensor::softmax_loss_gradient(values, call.sums, call.targets, call.here, call.weight);
-  // Almost always it is 1, and then the pass over the logits is saved.
+  // The gradient is almost always 1, and then the pass over the logits is saved.
   if (!values.is_meta() && gradient.item<double>() != 1) values.mul_(gradient);
   call.mesh->compute("loss dI", 2.0 * static_cast<double>(values.numel()),
                      2 * static_cast<std::int64_t>(values.nbytes()));
@@ -70,7 +70,7 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
   co_await Turn{sums.under_way()};
 
   call->sums = sums.wait();
-  torch::autograd::impl::bump_version(call->values);  // whoever kept the logits finds out
+  torch::autograd::impl::bump_version(call->values);  // other uses of the logits fail
   co_return node(
       {logits},
       [&](const variable_list&) -> variable_list {

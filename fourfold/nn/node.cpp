@@ -15,7 +15,7 @@ class Node : public torch::autograd::Function<Node> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     variable_list result = kept<NodeFunction>(context)(gradients);
-    result.resize(result.size() + 2);  // the two functions have none
+    result.resize(result.size() + 2);  // the two functions have no gradients
     return result;
   }
 };

@@ -1,4 +1,4 @@
-// A node of libtorch's graph, made of two functions.
+// A node of libtorch's autograd graph, made of two functions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,15 +10,16 @@ namespace fourfold::nn {
 
 using NodeFunction = std::function<variable_list(const variable_list&)>;
 
-/// forward(inputs), and when its gradient is asked for, backward(gradients of the outputs): those
-/// of the inputs, undefined where there is none. libtorch runs the nodes backward in the reverse
-/// order of their making as far as the graph allows, which is what interleaves the backward passes
-/// of two halves as their forward passes were.
+/// Returns forward(inputs). When the gradient is needed, backward(gradients of the outputs) is
+/// called and returns the gradients of the inputs, undefined where there is none. libtorch runs the
+/// nodes backward in the reverse order of their creation as far as the graph allows. So the
+/// backward passes of two halves are interleaved as their forward passes were.
 variable_list node(const variable_list& inputs, const NodeFunction& forward,
                    const NodeFunction& backward);
 
-/// Stands for a tensor that is on its way from one node to the next, and for its gradient: the
-/// nodes share the real one, since a graph's tensors must be there when a node has ended.
+/// Stands for a tensor that is in flight from one node to the next, and for its gradient. The nodes
+/// share the real tensor among themselves, since the tensors of a graph must be complete when a
+/// node has ended.
 inline at::Tensor token(const at::TensorOptions& options) {
   return at::empty({0}, options);
 }

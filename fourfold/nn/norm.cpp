@@ -36,7 +36,7 @@ LayerNorm::LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t wid
 
 namespace {
 
-/// The kernels do all at once.
+/// The kernels do everything in one call.
 class WholeNorm : public torch::autograd::Function<WholeNorm> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& scale,
@@ -74,7 +74,7 @@ class WholeNorm : public torch::autograd::Function<WholeNorm> {
 
 // --- rows whose columns are split over x
 
-/// One call: what its two nodes share.
+/// One call of the layer: what its two nodes share.
 struct LayerNorm::Call {
   Tensor input;
   Tensor scale;
@@ -84,7 +84,7 @@ struct LayerNorm::Call {
   tensor::Pending sums;
 };
 
-/// Mean and squared distances of this rank's columns, on their way to the others.
+/// Starts to gather the mean and squared distances of this rank's columns.
 tensor::Pending LayerNorm::own_statistics(const Tensor& input) const {
   const auto type = tensor::statistics_type(input.scalar_type());
   Tensor own = at::empty({2, input.size(0)}, input.options().dtype(type));
@@ -95,7 +95,8 @@ tensor::Pending LayerNorm::own_statistics(const Tensor& input) const {
   return tensor::all_gather(mesh_->comm(Axis::kX), own);
 }
 
-/// Merging adds the squared distances of the means, and never subtracts large squares.
+/// Merges the statistics of all ranks. Merging adds the squared distances of the means, and never
+/// subtracts large squares.
 Tensor LayerNorm::merged(const Tensor& statistics, const Tensor& input) const {
   const std::int64_t rows = input.size(0);
   const Tensor all = statistics.view({mesh_->size(Axis::kX), 2, rows});

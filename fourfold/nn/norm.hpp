@@ -1,4 +1,4 @@
-// Layer norm over a hidden dimension that may be split: its statistics are those of the whole.
+// Layer norm over a hidden dimension that may be split. The statistics are those of whole rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace fourfold::nn {
 
-/// Normalises rows whose columns are split over x (the input of a normal linear layer).
+/// Normalises rows whose columns are split over x (the input of a linear layer that is not
+/// transposed).
 class LayerNorm {
  public:
   LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t width, Activations activations,
@@ -18,7 +19,7 @@ class LayerNorm {
   LayerNorm(const LayerNorm&) = delete;
   LayerNorm& operator=(const LayerNorm&) = delete;
 
-  /// `scale` and `shift` are the parameters as gathered. Differentiable in all three.
+  /// `scale` and `shift` are the gathered parameters. Differentiable in all three arguments.
   Flow<Tensor> flow(Tensor input, Tensor scale, Tensor shift) const;
   Tensor forward(const Tensor& input, const Tensor& scale, const Tensor& shift) const {
     return run(flow(input, scale, shift));

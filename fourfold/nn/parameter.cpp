@@ -229,10 +229,10 @@ std::int64_t Parameter::gathered_bytes() const {
 // --- gradients of uses
 
 Parameter::Use::~Use() {
-  if (open_) --parameter_->uses_;  // what others have added stays
+  if (open_) --parameter_->uses_;  // what other uses have added stays
 }
 
-/// Whether it was the last that was open.
+/// Whether this was the last open use.
 bool Parameter::Use::close() {
   FOURFOLD_CHECK(open_, parameter_->name(), ": a second backward pass through the same graph");
   parameter_->passes_.arrive();
@@ -265,15 +265,16 @@ std::shared_ptr<Parameter::Use> Parameter::use() {
   return at::GradMode::is_enabled() ? std::make_shared<Use>(shared_from_this()) : nullptr;
 }
 
-/// Where nothing is to be reduced, uses add to the gradient itself. A use that is alone has no sum
-/// to make: its product is rounded to the type of the wire at once.
+/// Where nothing is to be reduced, uses add to the gradient itself. If there is only one use, no
+/// sum is needed: its product is rounded to the type of the wire at once.
 Parameter::Slot Parameter::sum_slot(at::ScalarType wire) {
   if (mesh_->size(spec_.gathered) == 1) return gradient_slot();
   const tensor::Into into = sum_.defined() ? tensor::Into::kSum : tensor::Into::kNew;
   if (!sum_.defined()) {
     wire_ = wire;
     const MemoryScope scope(MemoryClass::kCommunication);
-    // Padding between blocks is added when it is reduced; at the end there is room for it.
+    // With several outer blocks, padding is added when the sum is reduced. With one block there is
+    // room for the padding at the end.
     const std::int64_t rows = outer_blocks() == 1 ? padded_rows() : rows_;
     const at::ScalarType type = uses_ == 1 ? wire : precision_.master;
     sum_ = at::empty({rows, columns_}, at::TensorOptions(type).device(mesh_->device()));

@@ -1,4 +1,4 @@
-// What can go wrong with a parameter before anything is computed with it.
+// Checks of a parameter before anything is computed with it.
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
@@ -30,7 +30,8 @@ int times_named(const ParameterSpec& spec, Axis axis) {
   return times;
 }
 
-/// Each axis means one thing: what the ranks along it have, and what becomes of their gradients.
+/// Checks that each axis has one meaning: what the ranks along it have, and how their gradients are
+/// combined.
 void check_axes(const Mesh& mesh, const ParameterSpec& spec) {
   for (const Axis axis : {Axis::kX, Axis::kY, Axis::kZ, Axis::kData}) {
     const int times = times_named(spec, axis);

@@ -25,7 +25,7 @@ void Passes::begin_pass(int open_uses) {
     throw InvariantError(concat(name_, ": begin_pass for pass ", begun_ + 1,
                                 " of a step that begin_step was told to have ", count_));
   }
-  // Uses that are open are those of passes that overlap, as in a pipeline.
+  // Open uses belong to passes that overlap, as in a pipeline.
   if (state_ == State::kPass && !completed_ && open_uses == 0) {
     throw InvariantError(concat(name_, ": pass ", begun_, " of ", count_,
                                 " has not completed its gradient; each begin_pass is for one "

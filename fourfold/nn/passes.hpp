@@ -1,4 +1,4 @@
-// Where a parameter is in the training step of its optimizer.
+// The state of a parameter in the training step of its optimizer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,33 +7,34 @@
 
 namespace fourfold::nn {
 
-/// The backward passes of a step, as one parameter sees them. A parameter that no optimizer has
-/// taken over has none, and gets gradients at any time. The others get theirs within passes, and
-/// each pass completes each of them once: whatever else happens throws InvariantError that names
-/// the parameter and the call that is missing. The numbers would be wrong otherwise, since the sum
-/// over the replicas begins as soon as the last pass has completed a gradient.
+/// The backward passes of a step, as one parameter sees them. A parameter without an optimizer has
+/// no passes, and may get gradients at any time. A parameter with an optimizer gets its gradients
+/// within passes, and each pass completes the gradient once. Anything else throws InvariantError
+/// that names the parameter and the call that is missing. Otherwise the numbers would be wrong,
+/// since the sum over the replicas begins as soon as the last pass has completed a gradient.
 class Passes {
  public:
-  /// Of the parameter of that name.
+  /// The passes of the parameter `name`.
   explicit Passes(std::string name) : name_(std::move(name)) {}
 
-  /// Throws when an optimizer has the parameter.
+  /// Throws when an optimizer has taken over the parameter.
   void check_free() const;
-  /// An optimizer takes it over.
+  /// Says that an optimizer takes the parameter over.
   void adopt() { state_ = State::kIdle; }
   void release() { state_ = State::kFree; }
 
-  /// A step of so many passes.
+  /// Begins a step of `count` passes.
   void begin_step(std::int64_t count);
-  /// Before a backward pass; `open_uses` of the parameter are still to be reached by one.
+  /// Must be called before a backward pass. `open_uses` is the number of uses of the parameter that
+  /// no backward pass has reached yet.
   void begin_pass(int open_uses);
-  /// A use's gradient comes.
+  /// Says that the gradient of a use arrives. Throws outside of a pass.
   void arrive() const;
-  /// The gradients of all uses have come.
+  /// Says that the gradients of all uses have arrived.
   void complete() { completed_ = true; }
-  /// Whether the present pass is the last of its step.
+  /// Whether the current pass is the last of its step.
   bool last() const { return state_ == State::kPass && begun_ == count_; }
-  /// Throws unless all passes have begun and completed the gradient.
+  /// Throws unless all passes have begun and have completed the gradient.
   void check_done(int open_uses) const;
   void end_step() { state_ = State::kIdle; }
 
@@ -44,7 +45,7 @@ class Passes {
   State state_ = State::kFree;
   std::int64_t count_ = 0;
   std::int64_t begun_ = 0;
-  bool completed_ = false;  // the present one
+  bool completed_ = false;  // whether the current pass has completed the gradient
 };
 
 }  // namespace fourfold::nn

@@ -73,7 +73,7 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     const Mesh& mesh = *layer.mesh_;
     const LayerScope scope(layer.parameter_->layer());
     const Tensor gradient = gradients[0].contiguous();
-    // Of the whole table: positions that this pass does not have get zero.
+    // The slot is for the whole table: positions that this pass does not have get zero.
     const Parameter::Slot slot = call.use->slot(layer.parameter_->precision().master);
     if (slot.into == tensor::Into::kNew) slot.tensor.zero_();
     for_each_stretch(hidden_rows(mesh, batch, layer.activations_), batch.context,

@@ -1,4 +1,4 @@
-// The table of positions: a row for each position of the context, added to the hidden state.
+// The table of positions: one row for each position of the context, added to the hidden state.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace fourfold::nn {
 
-/// Its columns are split as those of the hidden state, over x, and its rows over y and z.
+/// The columns of the table are split like those of the hidden state, over x, and the rows over y
+/// and z.
 class Positions {
  public:
   Positions(const Mesh& mesh, const std::string& name, std::int64_t context, std::int64_t width,
@@ -17,7 +18,8 @@ class Positions {
   Positions(const Positions&) = delete;
   Positions& operator=(const Positions&) = delete;
 
-  /// hidden + the row of each row's position. Takes the memory of `hidden`.
+  /// Returns `hidden` plus, for each row, the table's row of its position. Overwrites the memory of
+  /// `hidden`.
   Tensor add_to(const Tensor& hidden, const Batch& batch) const;
 
   const ParameterPtr& parameter() const { return parameter_; }

@@ -1,4 +1,4 @@
-// A linear layer, whatever the algorithm of its product: O = I·Wᵀ + b.
+// A linear layer, O = I·Wᵀ + b, independent of the algorithm of its product.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace fourfold::nn {
 
-/// How an input or output of the 4-D algorithm is spread over the axis that it is whole along
-/// during the product. docs/gradients.md has a table of which of these a GPT uses where, and which
-/// rows and columns a rank then has.
+/// During a product of the 4-D algorithm, an input or output is whole along one axis. This says how
+/// it is spread over that axis outside of the product. docs/gradients.md has a table of where a GPT
+/// uses which of these, and which rows and columns a rank then has.
 enum class Spread {
   kRows,     ///< each rank has some of the rows
   kColumns,  ///< each rank has some of the columns
@@ -23,7 +23,7 @@ struct LinearSpec {
   std::string name;
   std::int64_t in = 0;
   std::int64_t out = 0;
-  // Of the 4-D algorithm alone: with SUMMA input and output have one layout.
+  // Only for the 4-D algorithm, since with SUMMA input and output have one layout.
   bool transposed = false;  ///< contracts over y and produces over x, instead of the reverse
   Spread input = Spread::kRows;
   Spread output = Spread::kRows;
@@ -37,14 +37,14 @@ class ProductLayer {
   ProductLayer& operator=(const ProductLayer&) = delete;
   virtual ~ProductLayer() = default;
 
-  /// `bias` is the vector of this layer as gathered (vectors.hpp), undefined if it has none.
-  /// Differentiable in both; the weight's gradient is added to the parameter.
+  /// `bias` is the gathered vector of this layer (vectors.hpp), undefined if the layer has none.
+  /// Differentiable in both arguments. The gradient of the weight is added to the parameter.
   virtual Flow<Tensor> flow(Tensor input, Tensor bias) const = 0;
   Tensor forward(const Tensor& input, const Tensor& bias) const { return run(flow(input, bias)); }
 
   const LinearSpec& spec() const { return spec_; }
   const ParameterPtr& weight() const { return weight_; }
-  const ParameterPtr& bias() const { return bias_; }  ///< null if it has none
+  const ParameterPtr& bias() const { return bias_; }  ///< null if the layer has none
   Parameters parameters() const {
     Parameters all = {weight_};
     if (bias_) all.push_back(bias_);

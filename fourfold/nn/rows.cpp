@@ -37,12 +37,12 @@ Batch part_of(const Batch& batch, int part, int parts) {
 
 namespace {
 
-/// Of all parts.
+/// The samples of this rank, of all parts.
 std::int64_t all_local_samples(const Mesh& mesh, const Batch& batch) {
   return batch.samples / mesh.size({Axis::kData, Axis::kZ});
 }
 
-/// Where part number `part` begins.
+/// The first sample of part number `part`.
 std::int64_t part_begin(const Mesh& mesh, const Batch& batch, int part) {
   return all_local_samples(mesh, batch) * part / batch.parts;
 }

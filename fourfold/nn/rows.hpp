@@ -1,4 +1,4 @@
-// Which rows of the batch a rank has. Rows are (sample, position), flattened.
+// The rows of the batch that a rank has. Rows are (sample, position), flattened.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,32 +9,34 @@
 
 namespace fourfold::nn {
 
-/// One forward pass over the whole grid.
+/// A forward pass over the whole grid.
 struct Batch {
   std::int64_t samples = 0;       ///< sequences, over all ranks
-  std::int64_t context = 0;       ///< positions of each
+  std::int64_t context = 0;       ///< positions of each sequence
   std::int64_t first_sample = 0;  ///< the number of the first, counted from the start of the step
   std::uint64_t step = 0;         ///< of training: dropout differs from step to step
-  int part = 0;                   ///< of each rank's samples, those of this part
+  int part = 0;                   ///< which part of each rank's samples
   int parts = 1;
 };
 
-/// The same batch, a part of each rank's samples.
+/// The same batch, restricted to a part of each rank's samples.
 Batch part_of(const Batch& batch, int part, int parts);
 
-/// Throws ConfigError unless the ranks along data and z get whole samples, and the others equal
-/// numbers of rows.
+/// Throws ConfigError unless the ranks along data and z get whole samples, and the ranks along the
+/// other axes get equal numbers of rows.
 void check_batch(const Mesh& mesh, const Batch& batch, Activations activations);
 
-/// Samples of this rank: their rows are split over data and z only.
+/// The number of samples of this rank. Samples are split over data and z only.
 std::int64_t local_samples(const Mesh& mesh, const Batch& batch);
-/// The number of the first of them.
+/// The number of the first sample of this rank.
 std::int64_t first_local_sample(const Mesh& mesh, const Batch& batch);
 
-/// The rows of a tensor split over (data, z, `inner`), numbered over all samples of the step.
+/// The rows of a tensor that is split over (data, z, `inner`), numbered over all samples of the
+/// step.
 grid::Range row_range(const Mesh& mesh, const Batch& batch, const grid::Axes& inner);
 
-/// Those of the hidden state between blocks, the input of a normal layer.
+/// The rows of the hidden state between blocks, which is the input of a linear layer that is not
+/// transposed.
 grid::Range hidden_rows(const Mesh& mesh, const Batch& batch, Activations activations);
 
 }  // namespace fourfold::nn

@@ -38,7 +38,7 @@ SummaProduct::SummaProduct(const Mesh& mesh, ParameterPtr weight, const Names& n
   FOURFOLD_CHECK_EQ(mesh.size(Axis::kY), steps_, "SUMMA on ranks that are no square");
 }
 
-/// One call: what its nodes share, and what is on its way between them.
+/// One call of the layer: what its nodes share, and what is in flight between them.
 struct SummaProduct::Call {
   std::shared_ptr<Parameter::Use> use;  ///< null while no graph is made
   Tensor bias;
@@ -52,7 +52,8 @@ Panels SummaProduct::input_panels(const Tensor& input) const {
   return {mesh_->comm(Axis::kX), input, ahead()};
 }
 
-/// Their lane is not that of activations: what is known before never waits for what is not.
+/// The panels of weights have another lane than activations: weights are known in advance and must
+/// not wait for activations.
 Panels SummaProduct::weight_panels() const {
   return {mesh_->comm(Axis::kY, Purpose::kWeights), weight_->value().detach(), ahead()};
 }
@@ -81,8 +82,8 @@ Tensor SummaProduct::multiply(Call& call) const {
   return out.to(weight_->leaf().scalar_type());
 }
 
-/// dI(i,t) = sum over j of dO(i,j) · W(t), which goes to column t. The first panel of the product
-/// that follows, one of `inputs`, is sent behind the last step.
+/// dI(i,t) = sum over j of dO(i,j) · W(t), which goes to column t. The first panel of the next
+/// product, one of `inputs`, is sent during the last step.
 void SummaProduct::multiply_for_input(Call& call, const Tensor& gradient, Panels weights,
                                       Panels& inputs) const {
   const LayerScope scope(weight_->layer());
@@ -122,7 +123,7 @@ void SummaProduct::multiply_for_weight(Call& call, const Tensor& gradient, Panel
     tensor::product(*mesh_, names_.weight_gradient, summand, gradient.t(), input);
     sums->send();
   }
-  // Two summands and the sum.
+  // The memory is that of two summands and the sum.
   call.use->end_later(3 * static_cast<std::int64_t>(weight.nbytes()),
                       [sums] { return sums->wait(); });
 }
@@ -147,8 +148,9 @@ variable_list SummaProduct::backward(Call& call, const Tensor& gradient) const {
   return result;
 }
 
-// Two nodes, with communication between them in both directions: send the first panels; make the
-// product. Backward: make both products; end the sums of the input's gradient.
+// The product has two nodes, with communication between them in both directions. Forward: send the
+// first panels; compute the product. Backward: compute both products; end the sums of the input's
+// gradient.
 Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias) const {
   FOURFOLD_CHECK_EQ(input.dim(), 2, weight_->name(), ": the input is a matrix");
   FOURFOLD_CHECK_EQ(input.size(1), weight_->leaf().size(1), weight_->name());
@@ -182,7 +184,7 @@ Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias) const {
       })[0];
 }
 
-// --- a layer of it
+// --- the linear layer
 
 namespace {
 

@@ -1,5 +1,6 @@
-// SUMMA: a product on a square of ranks, in steps. In each the blocks of one column of ranks and of
-// one row of ranks are sent to all that need them, and multiplied. docs/summa.md has the pictures.
+// SUMMA: a product on a square of ranks, in steps. In each step the blocks of one column of ranks
+// and of one row of ranks are sent to all ranks that need them, and multiplied. docs/summa.md has
+// pictures.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,29 +10,29 @@
 
 namespace fourfold::nn {
 
-/// Throws ConfigError unless x and y are equal.
+/// Throws ConfigError unless x and y have equal sizes.
 void check_square(const Mesh& mesh);
 
-/// What a weight is that SUMMA multiplies with: its rows (out) are split over x, its columns (in)
-/// over y, and along z all ranks have the same.
+/// The spec of a weight for SUMMA. Its rows (out) are split over x, its columns (in) over y, and
+/// all ranks along z have the same.
 ParameterSpec summa_weight(const Mesh& mesh, const std::string& name, const grid::Shape& shape,
                            double deviation);
 
-/// I·Wᵀ + b and its gradients. Activations have their rows split over (data, z, y) and their
-/// columns over x, input and output alike.
+/// Computes I·Wᵀ + b and its gradients. For input and output alike, rows are split over (data, z,
+/// y) and columns over x.
 class SummaProduct {
  public:
-  /// What the schedule calls the product, and those for the gradients.
+  /// The names of the product and of the products for the gradients, in the schedule.
   struct Names {
     const char* forward;
     const char* input_gradient;
     const char* weight_gradient;
   };
 
-  /// The ranks are a square.
+  /// The ranks must form a square.
   SummaProduct(const Mesh& mesh, ParameterPtr weight, const Names& names);
 
-  /// As that of ProductLayer.
+  /// The same contract as ProductLayer::flow.
   Flow<Tensor> flow(Tensor input, Tensor bias) const;
 
  private:
@@ -50,13 +51,13 @@ class SummaProduct {
   const Mesh* mesh_;
   ParameterPtr weight_;
   Names names_;
-  int steps_;  // ranks along x, and along y
+  int steps_;  // the number of ranks along x, and along y
 };
 
 /// A linear layer by SUMMA.
 class SummaLinear final : public ProductLayer {
  public:
-  /// Throws ConfigError when the ranks are no square, or the sizes do not divide.
+  /// Throws ConfigError when the ranks do not form a square, or when the sizes do not divide.
   SummaLinear(const Mesh& mesh, const LinearSpec& spec, const Precision& precision,
               std::uint64_t seed);
 

@@ -39,8 +39,8 @@ Tensor SummaTable::across(const Tensor& block) const {
   return out;
 }
 
-// The rows of all tokens, the columns of this rank's y: a partial sum over x. The sum's rows are
-// split over x, which leaves rank (y, x) with what (x, y) should have.
+// The lookup gives the rows of all tokens and the columns of this rank's y: a partial sum over x.
+// The rows of the sum are split over x, so that rank (y, x) gets what (x, y) should have.
 Pending SummaTable::start_lookup(const Tensor& tokens) const {
   FOURFOLD_CHECK_EQ(tokens.numel() % mesh_->size(Axis::kX), 0, "rows of tokens");
   const LayerScope scope(spec_.name);
@@ -53,7 +53,7 @@ Pending SummaTable::start_lookup(const Tensor& tokens) const {
 
 void SummaTable::add_lookup_gradient(const Tensor& gradient, const Tensor& tokens,
                                      Parameter::Use& use) const {
-  // That of the logits, if the table has both uses, always goes first.
+  // If the table is also used for logits, their gradient is always added first.
   mesh_->backlog().drain();
   const LayerScope scope(spec_.name);
   Parameter::Slot slot = use.slot(parameter_->precision().master);

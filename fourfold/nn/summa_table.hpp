@@ -7,18 +7,18 @@
 
 namespace fourfold::nn {
 
-/// Lies like the weight of a linear layer: its rows are split over x, its columns over y, and along
-/// z all ranks have the same. So logits cost what a linear layer costs, and panels of logits never
-/// travel; a lookup has its result on the other side of the square's diagonal, which is one small
-/// message: rows (data, z, y) of those of the tokens, columns split over x. The vocabulary need not
-/// divide.
+/// The table is laid out like the weight of a linear layer: its rows are split over x, its columns
+/// over y, and all ranks along z have the same. So logits cost as much as a linear layer, and
+/// panels of logits are never sent. The result of a lookup is first on the other side of the
+/// square's diagonal, and one small message moves it: its rows are (data, z, y) of those of the
+/// tokens, and its columns are split over x. The size of the vocabulary need not divide.
 class SummaTable final : public VocabularyTable {
  public:
-  /// Throws ConfigError when the ranks are no square, or do not divide the width.
+  /// Throws ConfigError when the ranks do not form a square, or do not divide the width.
   SummaTable(const Mesh& mesh, const TableSpec& spec, const Precision& precision,
              std::uint64_t seed);
 
-  /// The rows of the hidden state; the columns are split over x.
+  /// The result has the rows of the hidden state. Its columns are split over x.
   Flow<Tensor> logits_flow(Tensor hidden) const override {
     return product_->flow(std::move(hidden), Tensor());
   }
@@ -29,7 +29,8 @@ class SummaTable final : public VocabularyTable {
   tensor::Pending start_lookup_gradient(const Tensor& gradient) const override;
   void add_lookup_gradient(const Tensor& gradient, const Tensor& tokens,
                            Parameter::Use& use) const override;
-  /// The block of the rank on the other side of the diagonal.
+  /// Exchanges blocks with the rank on the other side of the diagonal, and returns that rank's
+  /// block.
   Tensor across(const Tensor& block) const;
 
   std::unique_ptr<SummaProduct> product_;

@@ -30,7 +30,7 @@ TokenTable::TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision&
                                            precision, seed);
 }
 
-// --- the way between chunks and hidden states
+// --- conversion between chunks and hidden states
 
 Pending TokenTable::spread(const Tensor& chunks) const {
   const LayerScope scope(spec_.name);
@@ -82,15 +82,15 @@ void TokenTable::add_lookup_gradient(const Tensor& chunks, const Tensor& tokens,
 
 namespace {
 
-/// Columns that lie in chunks one below the other, side by side. The copy is small beside the
-/// products with the table, which are faster whole.
+/// Puts chunks of columns that lie one below the other side by side. The copy is small compared to
+/// the products with the table, which are faster on whole rows.
 Tensor side_by_side(const Tensor& chunks, std::int64_t count) {
   if (count == 1) return chunks;
   const std::int64_t rows = chunks.size(0) / count;
   return chunks.view({count, rows, chunks.size(1)}).transpose(0, 1).reshape({rows, -1});
 }
 
-/// And back.
+/// The inverse of `side_by_side`.
 Tensor one_below_the_other(const Tensor& rows, std::int64_t count) {
   if (count == 1) return rows;
   const std::int64_t columns = rows.size(1) / count;
@@ -108,7 +108,7 @@ Tensor TokenTable::multiply(const Tensor& chunks) const {
   return out;
 }
 
-/// One call: what its two nodes share.
+/// One call of the layer: what its two nodes share.
 struct TokenTable::LogitsCall {
   std::shared_ptr<Parameter::Use> use;
   Tensor hidden;  ///< kept for the backward pass

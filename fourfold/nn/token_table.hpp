@@ -6,20 +6,22 @@
 
 namespace fourfold::nn {
 
-/// Split over y, x and then z by rows; the hidden dimension is whole. Sizes need not divide. What
-/// is looked up is a hidden state of all the tokens, as `activations` say.
+/// The rows of the table are split over y, x and then z. The hidden dimension is whole. Sizes need
+/// not divide. A lookup returns a hidden state of all the tokens, laid out as `activations` says.
 class TokenTable final : public VocabularyTable {
  public:
   TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision& precision,
              std::uint64_t seed);
 
-  /// All rows of the samples of this rank's data and z; the columns are split over y and x.
+  /// The result has all rows of the samples of this rank's data and z. Its columns are split over y
+  /// and x.
   Flow<Tensor> logits_flow(Tensor hidden) const override;
 
  private:
   struct LogitsCall;
 
-  // The hidden state with all its columns, in chunks of those of each x, one below the other.
+  // "Chunks" are a hidden state with all its columns, cut into the columns of each x, one below the
+  // other.
   tensor::Pending spread(const Tensor& chunks) const;  // partial sums over x and y -> hidden state
   Tensor end_spread(tensor::Pending& spreading) const;
   tensor::Pending collect(const Tensor& hidden) const;  // a hidden state -> its chunks

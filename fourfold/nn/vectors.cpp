@@ -14,13 +14,13 @@ namespace {
 using tensor::MemoryClass;
 using tensor::MemoryScope;
 
-/// Tensors that travel over one communicator.
+/// Tensors that are communicated over one communicator.
 struct Bundle {
   const comm::Communicator* comm = nullptr;
   std::vector<std::size_t> items;
 };
 
-/// Groups the parameters by communicator, in the order in which these come up.
+/// Groups the parameters by communicator, in the order in which the communicators first appear.
 template <class CommOf>
 std::vector<Bundle> bundle(const Parameters& parameters, const CommOf& comm_of) {
   std::vector<Bundle> bundles;
@@ -97,12 +97,12 @@ std::int64_t Vectors::gathered_bytes() const {
 
 namespace {
 
-/// Sums of gradients on their way.
+/// Sums of gradients that are in flight.
 struct Reduction {
   std::vector<std::function<void(const Tensor&)>> endings;
   std::vector<Tensor> sources;
   std::vector<Tensor> parts;
-  std::vector<comm::Work> works;  // the last: they wait before the tensors go
+  std::vector<comm::Work> works;  // last member: they wait before the tensors are freed
 
   void finish() {
     for (comm::Work& work : works) work.wait();
@@ -157,7 +157,8 @@ class GatherVectors : public torch::autograd::Function<GatherVectors> {
     keep(context, uses);
     variable_list all = vectors->mesh_->gathers().take(*vectors);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      // What was not gathered is the parameter itself, and an output must be a tensor of its own.
+      // A vector that was not gathered is the parameter itself, but an output must be a tensor of
+      // its own.
       all[i] = vectors->parameters()[i]->trim(all[i]).detach();
     }
     return all;

@@ -1,5 +1,5 @@
-// The vectors of a block (biases, scales, shifts): each rank has a part of each, and they travel
-// together.
+// The vectors of a block (biases, scales, shifts). Each rank has a part of each vector, and the
+// vectors are communicated together.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,13 +9,13 @@ namespace fourfold::nn {
 
 class Vectors final : public tensor::Gatherable {
  public:
-  /// All vectors of one mesh. Throws InvariantError for a list that is not of different vectors of
-  /// this mesh: a layer without a bias has none to give.
+  /// All vectors must belong to `mesh`. Throws InvariantError unless the list consists of different
+  /// vectors of this mesh. In particular, the missing bias of a layer must not be in the list.
   Vectors(const Mesh& mesh, Parameters parameters);
 
-  /// The vectors as their layers use them, in the order given, brought together in one operation
-  /// for each group of ranks. Differentiable: when the last of their gradients is there, all are
-  /// reduced in one operation for each group, and added to the parameters.
+  /// The vectors as their layers use them, in the order given, gathered in one operation for each
+  /// group of ranks. Differentiable: when the last of their gradients is complete, all gradients
+  /// are reduced in one operation for each group, and added to the parameters.
   std::vector<Tensor> gather() const;
 
   const Parameters& parameters() const { return parameters_; }
@@ -30,7 +30,7 @@ class Vectors final : public tensor::Gatherable {
   friend class GatherVectors;
   using Uses = std::vector<std::shared_ptr<Parameter::Use>>;
   void reduce(const std::vector<Tensor>& gradients, const Uses& uses) const;
-  /// What the names of all have in common: "h.3".
+  /// The common beginning of all names: "h.3".
   std::string_view layer() const;
 
   const Mesh* mesh_;

@@ -1,5 +1,5 @@
-// The table of tokens: a row of hidden size for each word of the vocabulary. Looked up to embed,
-// and multiplied with to get logits, perhaps both.
+// The table of tokens, with a row of hidden size for each word of the vocabulary. It is used for
+// the embedding, for the logits, or for both.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,26 +23,28 @@ class VocabularyTable {
   VocabularyTable& operator=(const VocabularyTable&) = delete;
   virtual ~VocabularyTable() = default;
 
-  /// The rows of `tokens` (those of the samples of this rank's data and z) as a hidden state.
+  /// The rows of `tokens` as a hidden state. `tokens` are those of the samples of this rank's data
+  /// and z.
   Flow<Tensor> lookup_flow(Tensor tokens) const;
   Tensor lookup(const Tensor& tokens) const { return run(lookup_flow(tokens)); }
 
-  /// hidden · tableᵀ, its columns split over `logit_axes`.
+  /// Returns hidden · tableᵀ. Its columns are split over `logit_axes`.
   virtual Flow<Tensor> logits_flow(Tensor hidden) const = 0;
   Tensor logits(const Tensor& hidden) const { return run(logits_flow(hidden)); }
 
   const grid::Axes& logit_axes() const { return logit_axes_; }
-  /// The tokens whose logits this rank has; these are the rows of the table that it uses, too.
+  /// The tokens whose logits this rank has. They are also the rows of the table that this rank
+  /// uses.
   const grid::Range& here() const { return here_; }
   const ParameterPtr& parameter() const { return parameter_; }
   const TableSpec& spec() const { return spec_; }
 
  protected:
-  /// The way of rows to the hidden state, and back.
+  /// These move rows of the table to the hidden state, and gradients back.
   virtual tensor::Pending start_lookup(const Tensor& tokens) const = 0;
   virtual Tensor end_lookup(tensor::Pending& rows) const = 0;
   virtual tensor::Pending start_lookup_gradient(const Tensor& gradient) const = 0;
-  /// Of what has arrived, to the parameter's.
+  /// Adds the gradient that has arrived to the gradient of the parameter.
   virtual void add_lookup_gradient(const Tensor& arrived, const Tensor& tokens,
                                    Parameter::Use& use) const = 0;
 

@@ -10,14 +10,14 @@ namespace fourfold::optim {
 
 namespace {
 
-/// What travels at once.
+/// Parameters that are communicated in one operation.
 struct Segment {
-  std::size_t first_use = 0;  // of its first parameter, among all
+  std::size_t first_use = 0;  // the place of its first parameter in the order of use
   nn::Parameters parameters;
   double decay = 0;
 };
 
-/// Collects parameters until they are as many as travel at once.
+/// Collects parameters until they fill one segment.
 class Packer {
  public:
   Packer(const Mesh& mesh, double decay, std::vector<Segment>& segments)
@@ -49,7 +49,7 @@ class Packer {
   std::int64_t bytes_ = 0;
 };
 
-/// A packer for each kind of parameters that travel together.
+/// A packer for each kind of parameters that may be communicated together.
 class Packers {
  public:
   Packers(const Mesh& mesh, double decay, std::vector<Segment>& segments)
@@ -93,7 +93,7 @@ AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const 
   nn::check_parameters(mesh, all, "AdamW");
   for (const nn::ParameterPtr& p : all) p->passes().check_free();
   std::vector<Segment> segments;
-  // Matrices and vectors may differ in type, and differ in decay.
+  // Matrices and vectors may have different types, and have different decay.
   Packers packers(mesh, spec.decay, segments);
   std::size_t use = 0;
   for (const nn::Parameters& stage : stages) {
@@ -113,7 +113,7 @@ AdamW::Step AdamW::begin_step(std::int64_t passes) {
     throw InvariantError("begin_step within a step: update it, or let go of it, before the next");
   }
   if (passes < 1) throw InvariantError(concat("begin_step(", passes, "): a step has passes"));
-  mesh_->backlog().drain();  // of a step without an update
+  mesh_->backlog().drain();  // left over from a step without an update
   for (FlatGroup& group : groups_) group.begin_step(passes);
   in_step_ = true;
   return Step(*this);
@@ -135,7 +135,7 @@ void AdamW::Step::begin_pass() {
 
 void AdamW::Step::begin_pass(const nn::Parameters& parameters) {
   check("begin_pass", State::kPasses, " after reduce_gradients");
-  // Gradients that are summed pass by pass must not mix with the next one's.
+  // Gradients that are summed pass by pass must not mix with those of the next pass.
   if (optimizer_->spec_.zero == Zero::kGradients) optimizer_->mesh_->backlog().drain();
   for (const nn::ParameterPtr& p : parameters) p->begin_pass();
 }
@@ -163,7 +163,8 @@ double AdamW::reduce_gradients() {
   for (const FlatGroup& group : groups_) {
     for (const nn::ParameterPtr& p : group.parameters()) p->check_passes_done();
   }
-  // In the order in which the backward pass ends them; those that have not begun do so here.
+  // The groups are in the order in which the backward pass completes them. Groups whose sum has not
+  // begun start it here.
   double squares = 0;
   for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) {
     group->reduce_gradients();
@@ -195,7 +196,7 @@ void AdamW::update(std::int64_t number, double rate, double gradient_scale) {
 }
 
 double clip_scale(double norm, double largest) {
-  // The small number is that of the usual implementations, with which results are compared.
+  // The small constant is that of the usual implementations, with which results are compared.
   return largest > 0 ? std::min(1.0, largest / (norm + 1e-6)) : 1.0;
 }
 

@@ -1,5 +1,5 @@
-// AdamW for a model's parameters. Ranks that have the same shard of a parameter (along data,
-// mostly) share the work and the memory of its update as `Zero` says.
+// AdamW for the parameters of a model. Ranks that have the same shard of a parameter (mostly along
+// data) share the work and the memory of its update as `Zero` says.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,19 +24,19 @@ class AdamW {
   class Step;
 
   /// Takes over the memory of the parameters and their gradients. The parameters are given in the
-  /// order of use, so that gradients are complete in about the reverse order: those of the first
-  /// stage, which the backward pass reaches last, do not travel with others. Throws InvariantError
-  /// for a list with null, with a parameter or a name twice, or with a parameter of another mesh or
-  /// optimizer.
+  /// order of use, so that gradients are completed in about the reverse order. The parameters of
+  /// the first stage, which the backward pass reaches last, are not communicated together with
+  /// others. Throws InvariantError for a list that contains null, that contains a parameter or a
+  /// name twice, or that contains a parameter of another mesh or optimizer.
   AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec);
   AdamW(const Mesh& mesh, const nn::Parameters& parameters, const AdamWSpec& spec)
       : AdamW(mesh, std::vector<nn::Parameters>{parameters}, spec) {}
 
-  /// Begins a step of so many backward passes, whose gradients add up: what was summed up before is
-  /// forgotten. Throws InvariantError when a step is under way.
+  /// Begins a step of `passes` backward passes, whose gradients are added up. Earlier gradients are
+  /// discarded. Throws InvariantError when a step is under way.
   [[nodiscard]] Step begin_step(std::int64_t passes = 1);
 
-  /// After `reduce_gradients`.
+  /// Must be called after `reduce_gradients`.
   Health gradient_health(const nn::Parameter& parameter) const;
 
  private:
@@ -50,8 +50,9 @@ class AdamW {
   bool in_step_ = false;
 };
 
-/// A step under way. It is written in one order, and any other throws InvariantError that says what
-/// is missing, as does a gradient that comes outside its passes:
+/// A step under way. Its functions must be called in the following order. Any other order throws
+/// InvariantError that says what is missing, and so does a gradient that arrives outside of the
+/// passes:
 ///
 ///     optim::AdamW::Step step = optimizer.begin_step(passes);
 ///     for (...) {
@@ -61,25 +62,26 @@ class AdamW {
 ///     const double squares = step.reduce_gradients();
 ///     step.update(number, rate, scale);
 ///
-/// A step that goes without its update, as when an exception ends it, leaves the parameters as they
-/// were.
+/// If a step is destroyed before its update, for instance by an exception, the parameters stay as
+/// they were.
 class AdamW::Step {
  public:
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
   ~Step() { end(); }
 
-  /// Before each backward pass.
+  /// Must be called before each backward pass.
   void begin_pass();
   /// The same for some of the parameters: those of a stage, where the passes of stages overlap.
   void begin_pass(const nn::Parameters& parameters);
 
-  /// After the last backward pass: sums the gradients over the replicas. Returns this rank's share
-  /// of the square of their global norm: the sum over all ranks counts every element once.
+  /// Must be called after the last backward pass. Sums the gradients over the replicas. Returns
+  /// this rank's share of the square of their global norm: the sum over all ranks counts every
+  /// element once.
   double reduce_gradients();
 
-  /// Changes the parameters; `number` is that of the step and counts from 1. The gradient is
-  /// multiplied by `gradient_scale`. The step has ended.
+  /// Changes the parameters, and ends the step. `number` is the number of the step and counts from
+  /// 1. The gradient is multiplied by `gradient_scale`.
   void update(std::int64_t number, double rate, double gradient_scale);
 
  private:
@@ -94,7 +96,7 @@ class AdamW::Step {
   State state_ = State::kPasses;
 };
 
-/// What clipping leaves of gradients of this norm: at most `largest` of norm; 0 means no limit.
+/// The factor that clips gradients of this norm to a norm of at most `largest`. 0 means no limit.
 double clip_scale(double norm, double largest);
 
 }  // namespace fourfold::optim

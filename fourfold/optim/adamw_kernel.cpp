@@ -13,7 +13,7 @@ namespace {
 using tensor::elements;
 using tensor::run_vectorised;
 
-/// The step's numbers as the loop uses them.
+/// The numbers of the step in the form that the loop uses.
 template <class A>
 struct Factors {
   explicit Factors(const AdamStep& s)
@@ -36,7 +36,7 @@ struct Factors {
   A root;  // the correction of the deviation
 };
 
-/// The new value, which also goes to `copy` where that is another type.
+/// Writes the new value, also to `copy` where `copy` has another type.
 template <class A, class Copy>
 struct Update {
   [[gnu::always_inline]] static inline void run(A* value, const A* gradient, A* mean, A* square,

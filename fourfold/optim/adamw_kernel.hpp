@@ -12,13 +12,13 @@ struct AdamStep {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double decay = 0;           ///< of the weights, times the rate
-  double gradient_scale = 1;  ///< what clipping leaves of the gradient
-  std::int64_t step = 1;      ///< from 1, for the correction of the first steps
+  double decay = 0;           ///< of the weights; it is multiplied by the rate
+  double gradient_scale = 1;  ///< the factor of clipping
+  std::int64_t step = 1;      ///< counts from 1; for the bias correction of the first steps
 };
 
 /// value, gradient, mean and square are contiguous tensors of one type, float or double. The new
-/// value is written to `copy` as well, a tensor of bf16; or that is `value` itself.
+/// value is also written to `copy`, a tensor of bf16, unless `copy` is `value` itself.
 void adamw(const at::Tensor& value, const at::Tensor& gradient, const at::Tensor& mean,
            const at::Tensor& square, const at::Tensor& copy, const AdamStep& step);
 

@@ -24,7 +24,7 @@ nn::Parameters checked(const Mesh& mesh, nn::Parameters parameters) {
   return parameters;
 }
 
-/// Zeros of that many elements, counted as of that class.
+/// Zeros of that many elements, counted in that memory class.
 Tensor zeros(std::int64_t count, at::ScalarType type, const Mesh& mesh, MemoryClass kind) {
   const MemoryScope scope(kind);
   return at::zeros({count}, at::TensorOptions(type).device(mesh.device()));
@@ -84,8 +84,8 @@ comm::Priority FlatGroup::priority() const {
   return mesh_->overlap().data ? comm::Priority::kBackground : comm::Priority::kUrgent;
 }
 
-/// Every parameter has its values made where they stay: all of them in the type of computation, and
-/// of those in the master type, where that is another, what lies in this rank's part.
+/// Gives every parameter its final place for values: all values in the type of computation, and, if
+/// the master type is another one, this rank's part in the master type.
 void FlatGroup::place_values() {
   const bool same = values_.scalar_type() == own_values_.scalar_type();
   const grid::Range mine = zero_ == Zero::kNothing ? grid::Range{0, count_} : part_range();
@@ -124,7 +124,7 @@ grid::Range FlatGroup::part_range() const {
 // --- gradients
 
 void FlatGroup::begin_step(std::int64_t passes) {
-  reduction_.wait();  // of a step without an update
+  reduction_.wait();  // left over from a step without an update
   for (const nn::ParameterPtr& p : parameters_) {
     if (sums_passes()) {
       p->drop_gradient();
@@ -138,7 +138,8 @@ void FlatGroup::begin_step(std::int64_t passes) {
   in_step_ = true;
   has_sums_ = false;
   reducing_ = false;
-  // The first step, or one after a validation, treats its values as others do theirs.
+  // In the first step, or after a validation, the values are treated as those that arrive after an
+  // update.
   if (!arrival_ || arrival_->waited) expect_values({});
 }
 
@@ -147,21 +148,21 @@ void FlatGroup::end_step() {
   for (const nn::ParameterPtr& p : parameters_) p->passes().end_step();
 }
 
-/// Memory for the gradients of a pass. What lies between them must be zero.
+/// Allocates memory for the gradients of a pass. The gaps between them must be zero.
 void FlatGroup::provide_memory() {
   gradients_ = zeros(count_, own_gradients_.scalar_type(), *mesh_, MemoryClass::kGradients);
   place_gradients();
 }
 
 void FlatGroup::completed(bool last) {
-  const comm::LayerScope scope("");  // the layer that came last is one of many
+  const comm::LayerScope scope("");  // the layer that came last is only one of many
   if (!in_step_ || (!last && !sums_passes())) return;
   if (--incomplete_ > 0) return;
   if (sums_passes()) return sum_pass();
   if (mesh_->overlap().data) reduce_gradients();
 }
 
-/// The gradients of a pass go to those who keep them, and their memory is free again.
+/// Sends the gradients of a pass to the ranks that keep them, and frees their memory.
 void FlatGroup::sum_pass() {
   incomplete_ = parameters_.size();
   for (const nn::ParameterPtr& p : parameters_) p->drop_gradient();
@@ -247,7 +248,7 @@ void FlatGroup::update(AdamStep step) {
   step.decay = decay_;
   const bool same = values_.scalar_type() == own_values_.scalar_type();
   adamw(own_values_, own_gradients_, mean_, square_, same ? own_values_ : own(values_), step);
-  // Gradient, value and moments are read, the latter three written.
+  // Gradient, value and both moments are read; value and moments are written.
   mesh_->compute("adamw", 15.0 * static_cast<double>(mean_.numel()),
                  7 * static_cast<std::int64_t>(mean_.nbytes()));
 }

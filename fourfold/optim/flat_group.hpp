@@ -1,5 +1,5 @@
-// Parameters that lie together in memory and travel at once between the ranks that have the same
-// shard of them.
+// Parameters that lie together in memory and are communicated together between the ranks that have
+// the same shard of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,23 +14,23 @@ namespace fourfold::optim {
 using at::Tensor;
 using tensor::Mesh;
 
-/// What the ranks that have the same shard of a parameter (ParameterSpec::replicas) keep only a
-/// part of: the stages of ZeRO.
+/// Which data is split over the ranks that have the same shard of a parameter
+/// (ParameterSpec::replicas): the stages of ZeRO.
 enum class Zero {
-  kNothing,    ///< each keeps and updates everything: plain data parallelism
-  kMoments,    ///< moments and master copies, and each updates its part (ZeRO-1)
-  kGradients,  ///< the gradients, too: they are summed after each pass (ZeRO-2)
+  kNothing,    ///< nothing: each rank keeps and updates everything (plain data parallelism)
+  kMoments,    ///< moments and master copies: each rank updates its part (ZeRO-1)
+  kGradients,  ///< gradients, too: they are summed after each pass (ZeRO-2)
 };
 
-/// Whether a parameter's gradient is finite on a rank. In the part that the rank has the sums of,
-/// others' contributions are in it: what is bad there only, others may have caused.
+/// Whether the gradient of a parameter is finite on a rank. A rank's own part contains the sums
+/// over all replicas. If a gradient is bad only there, another rank may have caused it.
 enum class Health { kFinite, kBadInOwnPart, kBad };
 
-/// Parameters of one type and the same replicas. Each lies at a multiple of kAlignment elements in
-/// one piece of memory, and their gradients in another.
+/// Parameters of one type and with the same replicas. They lie in one piece of memory, each at a
+/// multiple of kAlignment elements. Their gradients lie in another piece.
 class FlatGroup {
  public:
-  /// Elements; a whole number of cache lines in every type.
+  /// In elements. This is a whole number of cache lines in every type.
   static constexpr std::int64_t kAlignment = 32;
 
   FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, Zero zero);
@@ -38,33 +38,34 @@ class FlatGroup {
   FlatGroup& operator=(const FlatGroup&) = delete;
   ~FlatGroup();
 
-  /// Forgets the gradients. When the last of so many passes has completed all of them, their sum
-  /// over the replicas begins by itself.
+  /// Discards the gradients. When the last of `passes` passes has completed all gradients, their
+  /// sum over the replicas begins by itself.
   void begin_step(std::int64_t passes);
-  /// The step ends, with or without an update. Gradients that still come count for nothing.
+  /// Ends the step, with or without an update. Gradients that arrive later are ignored.
   void end_step();
-  /// Begins the sum if it has not begun.
+  /// Begins the sum over the replicas if it has not begun.
   void reduce_gradients();
-  /// Of a part of the sum, which it waits for: over all replicas, every element counts once.
+  /// The sum of squares of a part of the summed gradients; waits for the sum. Over all replicas
+  /// every element counts once.
   double sum_of_squares();
 
   void update(AdamStep step);
-  /// Brings the new values together. The parameters wait for them when they are used next, or with
-  /// `overlap.data` off here.
+  /// Gathers the new values. The parameters wait for them when they are used next, or, with
+  /// `overlap.data` off, this function waits.
   void gather_values();
 
   const nn::Parameters& parameters() const { return parameters_; }
   Health health(std::size_t index) const;
 
  private:
-  /// Whether each pass ends with a sum of its own.
+  /// Whether each pass ends with a sum over the replicas.
   bool sums_passes() const { return zero_ == Zero::kGradients && replicas_ > 1; }
   const comm::Communicator& comm(tensor::Purpose purpose) const;
   comm::Priority priority() const;
   /// This rank's part of a tensor of all elements.
   Tensor part(const Tensor& all) const;
   grid::Range part_range() const;
-  /// The part of it that this rank updates.
+  /// The part of such a tensor that this rank updates.
   Tensor own(const Tensor& all) const { return zero_ == Zero::kNothing ? all : part(all); }
   void expect_values(comm::Work work);
   void place_values();
@@ -79,19 +80,19 @@ class FlatGroup {
   std::vector<std::int64_t> begins_;
   double decay_;
   Zero zero_;
-  grid::Axes axes_;  // along which ranks have the same
+  grid::Axes axes_;  // the axes along which ranks have the same shards
   int replicas_;
-  std::int64_t count_ = 0;  // elements, with what lies between and after
+  std::int64_t count_ = 0;  // elements, including gaps and the end
   Tensor values_;           // in the type of computation
-  Tensor gradients_;        // in the master type; with sums_passes() of the present pass, if any
-  // Of this rank's part only, in the master type.
+  Tensor gradients_;        // in the master type; with sums_passes(), of the current pass only
+  // These hold this rank's part only, in the master type.
   Tensor own_values_;     // a part of values_ if the types are the same
   Tensor own_gradients_;  // a part of gradients_ unless sums_passes()
   Tensor mean_;
   Tensor square_;
-  std::size_t incomplete_ = 0;  // parameters whose gradients are still to come in the last pass
+  std::size_t incomplete_ = 0;  // parameters whose gradients the last pass has not completed
   bool in_step_ = false;
-  bool has_sums_ = false;  // of an earlier pass
+  bool has_sums_ = false;  // whether there are sums of an earlier pass
   bool reducing_ = false;
   comm::Work reduction_;
   std::shared_ptr<nn::Arrival> arrival_;  // of the newest values

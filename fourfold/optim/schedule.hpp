@@ -1,4 +1,5 @@
-// The learning rate of each step: a linear start, then half a cosine down to the smallest rate.
+// The learning rate of each step: it rises linearly, then falls as half a cosine to the smallest
+// rate.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +13,7 @@ struct RateSchedule {
   std::int64_t warmup = 0;  ///< steps until the largest rate
   std::int64_t steps = 1;   ///< of the whole run; its last step has the smallest rate
 
-  /// Of step 1, 2, ..., steps.
+  /// The rate of step 1, 2, ..., steps.
   double rate(std::int64_t step) const;
 };
 

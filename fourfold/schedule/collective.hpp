@@ -1,5 +1,5 @@
-// What one communication operation is, as a value: what every backend executes, the recorder writes
-// down, and the planner prices. Semantics: docs/communication.md.
+// A communication operation as a value. Every backend executes it, the recorder writes it down, and
+// the planner computes its cost. docs/communication.md has the semantics.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,8 +25,8 @@ enum class Op : std::uint8_t {
 };
 enum class ReduceOp : std::uint8_t { kSum, kMax };
 
-/// Urgent work has compute waiting for it; background work keeps little in flight at a time, so
-/// that an urgent message never queues behind much of it.
+/// Compute waits for urgent operations. Background operations keep little in flight at a time, so
+/// that an urgent message never queues behind much of their data.
 enum class Priority : std::uint8_t { kUrgent, kBackground };
 
 constexpr std::int64_t size_of(DType dtype) {
@@ -42,8 +42,9 @@ std::ostream& operator<<(std::ostream& out, Op op);
 std::ostream& operator<<(std::ostream& out, ReduceOp op);
 std::ostream& operator<<(std::ostream& out, Priority priority);
 
-/// One operation of a group. `count` is in elements of the whole tensor: all_reduce, broadcast,
-/// reduce, send and recv its size; all_gather the gathered output, reduce_scatter the full input.
+/// One operation of a group. `count` is the number of elements of the whole tensor: for all_reduce,
+/// broadcast, reduce, send and recv its size, for all_gather the gathered output, for
+/// reduce_scatter the full input.
 struct Collective {
   Op op = Op::kBarrier;
   DType dtype = DType::kF32;
@@ -52,7 +53,7 @@ struct Collective {
   std::int64_t count = 0;
   int root = 0;  ///< of broadcast and reduce; the peer of send and recv; an index in the group
 
-  /// What the counters call payload: the bytes of the whole tensor.
+  /// The bytes of the whole tensor. The counters call this payload.
   Bytes payload() const { return Bytes(count * size_of(dtype)); }
   bool operator==(const Collective&) const = default;
 };

@@ -1,5 +1,5 @@
-// What one rank does in a training step, as a value: recorded from a real run or from a dry run,
-// priced by the planner and replayed by the simulator.
+// What one rank does in a training step, as a value. A schedule is recorded from a real run or a
+// dry run; the planner computes its cost and the simulator replays it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,28 +22,29 @@ struct Compute {
   std::string name;  ///< its kind: "linear dW"
   Flops flops;
   Bytes bytes;          ///< read and written in memory
-  std::string layer{};  ///< "h.3.mlp.c_fc"; empty: of none
+  std::string layer{};  ///< "h.3.mlp.c_fc"; empty: none
 
   bool operator==(const Compute&) const = default;
 };
 
-/// An operation handed to its queue (`queue_of`); it runs when all before it there have.
+/// An operation handed to its queue (`queue_of`). It runs when all earlier operations of the queue
+/// are done.
 struct Issue {
   Collective collective;
   grid::Axes axes;
   int group_size = 1;
-  int index = 0;            ///< this rank's in the group
+  int index = 0;            ///< the index of this rank in the group
   int lane = 0;             ///< the communicator: the same number on all ranks of the group
-  std::int64_t number = 0;  ///< of the operation, counted over the whole schedule
+  std::int64_t number = 0;  ///< the number of the operation, counted over the whole schedule
   Reach reach = Reach::kHost;
 
   bool operator==(const Issue&) const = default;
 };
 
-/// Operations of one queue run one after the other, in the order issued; queues run side by side.
-/// All collectives of a lane form one queue. Its sends to each peer form one, and its receives from
-/// each peer another: a send never waits for a receive, nor for a collective, that was issued
-/// before it. A send and its receive meet by their places in their two queues.
+/// Operations of one queue run one after the other, in the order in which they are issued. Queues
+/// run concurrently. All collectives of a lane form one queue. Its sends to each peer form a queue,
+/// and its receives from each peer another: a send never waits for a receive or a collective that
+/// was issued before it. A send and its receive are matched by their places in their two queues.
 struct Queue {
   int lane = 0;
   int peer = -1;  ///< of sends and receives: an index in the group; -1: the collectives
@@ -53,7 +54,7 @@ struct Queue {
 };
 Queue queue_of(const Issue& issue);
 
-/// The compute stream stands still until operation `number` is done.
+/// The compute stream is blocked until operation `number` is done.
 struct Wait {
   std::int64_t number = 0;
 
@@ -74,7 +75,7 @@ class Schedule {
   const std::vector<Step>& steps() const { return steps_; }
   std::int64_t operations() const { return operations_; }
 
-  /// Sent by this rank in all steps together.
+  /// What this rank sends in all steps together.
   Traffic traffic() const;
 
   bool operator==(const Schedule&) const = default;
@@ -84,7 +85,7 @@ class Schedule {
   std::int64_t operations_ = 0;
 };
 
-/// One line a step.
+/// One line for each step.
 std::string to_string(const Step& step);
 std::string to_string(const Schedule& schedule);
 std::ostream& operator<<(std::ostream& out, const Schedule& schedule);

@@ -31,17 +31,18 @@ bool sums_bf16(const Collective& c) {
   return reduces && c.dtype == DType::kBF16 && c.reduce == ReduceOp::kSum;
 }
 
-/// The bytes of the tensor as its unfinished sums would travel.
+/// The bytes of the tensor in the type in which partial sums are sent.
 Bytes summed_payload(const Collective& c) {
   return (sums_bf16(c) ? in_f32(c) : c).payload();
 }
 
-/// Whether there is so little of it that the number of steps counts, and not the bytes.
+/// Whether the data is so small that the number of steps matters more than the bytes.
 bool is_little(const Collective& c, int p) {
   return p >= kManyRanks && summed_payload(c) <= circulant_limit(p);
 }
 
-/// Adds up the blocks that a rank sends, each cut into segments; nothing is sent for an empty one.
+/// Adds up the blocks that a rank sends, each cut into segments. Nothing is sent for an empty
+/// block.
 class Sum {
  public:
   Sum(const Collective& c, int p, Reach reach)
@@ -85,15 +86,15 @@ int rounds_of(int p) {
 }
 
 Bytes circulant_limit(int p) {
-  // Against a ring it has p - 1 - rounds steps less, and up to kRanksPerLink times the time for its
-  // bytes, when the ranks of a host all send to other hosts at once.
+  // Compared to a ring this has p - 1 - rounds steps less. It takes up to kRanksPerLink times as
+  // long for its bytes, when the ranks of a host all send to other hosts at once.
   const std::int64_t saved = p - 1 - rounds_of(p);
   return Bytes(saved * kLatencyBytes.value() / (kRanksPerLink - 1));
 }
 
 Bytes tree_limit(int p) {
-  // The root of a tree sends everything `rounds` times, that of a chain once; but in a chain the
-  // first segment takes p - 1 steps to its end.
+  // The root of a tree sends everything `rounds` times, and the root of a chain once. But in a
+  // chain the first segment takes p - 1 steps to its end.
   const Bytes hop = kLatencyBytes + segments_of(Priority::kUrgent, Reach::kNetwork).bytes;
   const std::int64_t more = std::max(rounds_of(p) - 1, 1);
   return std::max(kTreeLimit, Bytes((p - 1) * hop.value() / more));
@@ -108,7 +109,8 @@ Collective in_f32(const Collective& c) {
 bool travels_in_f32(const Collective& c, int p) {
   if (!sums_bf16(c)) return false;
   const Algorithm algorithm = algorithm_of(c, p);
-  // An all_reduce by the circulant algorithm is a reduce_scatter, which does, and an all_gather.
+  // An all_reduce by the circulant algorithm is a reduce_scatter, which sends partial sums, and an
+  // all_gather.
   return algorithm == Algorithm::kDoubling || algorithm == Algorithm::kTree ||
          (algorithm == Algorithm::kCirculant && c.op == Op::kReduceScatter);
 }
@@ -210,8 +212,8 @@ Traffic all_reduce_traffic(const Collective& c, Algorithm algorithm, int p, int 
       return both += traffic_of(part, p, index, reach);
     }
     default:
-      // Reducing leaves out the chunk that stays; gathering leaves out the one that comes last. An
-      // exchange sends the same chunks as a ring, each to its owner.
+      // Reducing leaves out the chunk that stays here. Gathering leaves out the chunk that arrives
+      // last. An exchange sends the same chunks as a ring, each to its owner.
       return sum.chunks_but(index).chunks_but((index + 1) % p).traffic();
   }
 }

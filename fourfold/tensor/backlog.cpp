@@ -16,7 +16,7 @@ void Backlog::drain() {
 }
 
 void Backlog::finish_first() {
-  // Taken out first: finishing may add more, or throw.
+  // The item is taken out first, since finishing it may add more items or throw.
   const Item item = std::move(items_.front());
   items_.pop_front();
   held_ -= item.bytes;

@@ -1,4 +1,4 @@
-// Operations that were issued, and whose results are for later.
+// Operations that were issued and whose results are needed later.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,17 +8,17 @@
 
 namespace fourfold::tensor {
 
-/// First in, first out, and never by chance: what is finished when depends on what was added, not
-/// on how fast the network is, so that every step and every rank does the same.
+/// A queue, first in, first out. What is finished, and when, depends only on what was added, not on
+/// the speed of the network. So every step and every rank does the same.
 class Backlog {
  public:
-  /// Holds at most `window` bytes of operations, or one.
+  /// Holds operations of at most `window` bytes, or a single larger one.
   explicit Backlog(std::int64_t window) : window_(window) {}
 
-  /// `finish` waits for the operation and uses its result; `bytes` are held until then.
+  /// `finish` waits for the operation and uses its result. The `bytes` are held until then.
   void add(std::int64_t bytes, std::function<void()> finish);
 
-  /// Finishes everything, also what finishing adds.
+  /// Finishes all operations, including those that are added meanwhile by `finish`.
   void drain();
 
  private:

@@ -9,7 +9,7 @@ namespace fourfold::tensor {
 
 namespace {
 
-/// A tensor like `in` but for its first dimension.
+/// A tensor like `in` with another size of the first dimension.
 Tensor like(const Tensor& in, std::int64_t first) {
   std::vector<std::int64_t> sizes = in.sizes().vec();
   sizes[0] = first;

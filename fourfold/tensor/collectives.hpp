@@ -1,4 +1,5 @@
-// Collectives on tensors, along their first dimension. Not differentiable: see functions.hpp.
+// Collectives on tensors, along their first dimension. They are not differentiable: see
+// functions.hpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,8 +8,8 @@
 
 namespace fourfold::tensor {
 
-/// A tensor that is under way. With a group of one it is there at once, and nothing is issued,
-/// counted or recorded.
+/// A tensor that is the result of an operation under way. With a group of one the tensor is
+/// available at once, and nothing is issued, counted or recorded.
 class [[nodiscard]] Pending {
  public:
   Pending() = default;
@@ -17,7 +18,7 @@ class [[nodiscard]] Pending {
       : source_(std::move(source)), value_(std::move(value)), work_(std::move(work)) {}
 
   Pending(Pending&&) noexcept = default;
-  /// What was here is waited for when `other` goes.
+  /// The previous operation of this object is waited for when `other` is destroyed.
   Pending& operator=(Pending&& other) noexcept {
     std::swap(source_, other.source_);
     std::swap(value_, other.value_);
@@ -26,13 +27,13 @@ class [[nodiscard]] Pending {
   }
   ~Pending() = default;
 
-  /// Waits, and keeps the tensor for `wait`.
+  /// Waits for the operation, and keeps the tensor for `wait`.
   void settle() { work_.wait(); }
 
   /// Whether there is anything to wait for.
   bool under_way() const { return source_.defined(); }
 
-  /// The tensor, when it is there.
+  /// Waits for the operation and returns the tensor.
   Tensor wait() {
     work_.wait();
     source_ = Tensor();
@@ -40,22 +41,23 @@ class [[nodiscard]] Pending {
   }
 
  private:
-  // Both are held until the wait, though the operation may have ended long before: so a rank's
-  // memory does not depend on timing, and a dry run has the same.
+  // Both tensors are held until the wait, though the operation may have ended long before. So the
+  // memory of a rank does not depend on timing, and is the same in a dry run.
   Tensor source_;
   Tensor value_;
-  comm::Work work_;  // the last: it goes first, and waits before the tensors go
+  comm::Work work_;  // last member: destroyed first, and waits before tensors are freed
 };
 
-/// Tensors must be contiguous. The caller keeps them alive until the operation is waited for.
+/// A view of a tensor, which must be contiguous. The caller keeps it alive until the operation is
+/// waited for.
 comm::View view(const Tensor& tensor);
 
-/// The members' tensors one after the other.
+/// The tensors of all members, one after the other.
 Pending all_gather(const comm::Communicator& comm, const Tensor& in,
                    comm::Priority priority = comm::Priority::kUrgent);
 
 /// This member's chunk of the sum. The first dimension must be a multiple of the group's size. With
-/// a group of one it is the tensor itself, not a copy.
+/// a group of one the result is the tensor itself, not a copy.
 Pending reduce_scatter(const comm::Communicator& comm, const Tensor& in,
                        comm::Priority priority = comm::Priority::kUrgent);
 

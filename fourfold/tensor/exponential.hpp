@@ -9,8 +9,9 @@
 
 namespace fourfold::tensor {
 
-/// Within 2 units in the last place for x <= 0; smaller than about -87 gives almost 0, and NaN
-/// stays NaN. Cut into n·ln 2 + r with |r| <= ln 2 / 2, and a Taylor series in r.
+/// The error is at most 2 units in the last place for x <= 0. Values below about -87 give almost 0,
+/// and NaN stays NaN. x is split into n·ln 2 + r with |r| <= ln 2 / 2, and a Taylor series in r is
+/// used.
 [[gnu::always_inline]] inline float exponential(float x) {
   constexpr float kLog2e = 1.44269504F;
   constexpr float kLn2High = 0.693359375F;

@@ -14,7 +14,7 @@ namespace {
 
 using comm::Communicator;
 
-/// What a value moves over, as the graph keeps it.
+/// The group over which a value moves, as the autograd graph stores it.
 struct Over {
   Communicator comm;
   std::int64_t where = 0;  // the dimension or the root, for moves that have one
@@ -27,7 +27,7 @@ struct Kept : torch::CustomClassHolder {
 
 // --- moves, without gradients
 
-/// With dimension `dim` in front, as the collectives take it.
+/// The tensor with dimension `dim` in front, as the collectives need it.
 Tensor to_front(const Tensor& tensor, std::int64_t dim) {
   const MemoryScope scope(MemoryClass::kCommunication);
   return tensor.movedim(dim, 0).contiguous();
@@ -57,7 +57,7 @@ Tensor unchanged(const Over& /*over*/, const Tensor& value) {
   return value;
 }
 
-/// A copy: a view would keep the whole alive.
+/// This rank's part, as a copy: a view would keep the whole value alive.
 Tensor own_part(const Over& over, const Tensor& value) {
   const std::int64_t size = value.size(over.where) / over.comm.size();
   return copy_of(value.narrow(over.where, over.comm.rank() * size, size));
@@ -91,7 +91,7 @@ Tensor no_gradient(const Over& over, const Tensor& /*gradient*/) {
 
 using Move = Tensor (*)(const Over&, const Tensor&);
 
-/// Two moves of which each leads gradients back through the other.
+/// Two moves, each of which is the backward pass of the other.
 template <Move kThere, Move kBack>
 class Pair : public torch::autograd::Function<Pair<kThere, kBack>> {
  public:
@@ -103,7 +103,8 @@ class Pair : public torch::autograd::Function<Pair<kThere, kBack>> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto kept = context->saved_data["over"].toCapsule();
     const Over& over = static_cast<const Kept&>(*kept).over;
-    // As a function in its own right: where a graph of the gradient is wanted, it gets one.
+    // The backward pass is called as a differentiable function, so that a graph of the gradient is
+    // built where one is wanted.
     return {Pair<kBack, kThere>::apply(gradients[0], over), Tensor()};
   }
 };
@@ -134,7 +135,8 @@ std::int64_t divided_dim(const Communicator& comm, const Tensor& value, std::int
   return found;
 }
 
-/// Also in a group of one, where nothing is sent: a mistake should not wait for the second rank.
+/// This is also checked in a group of one, where nothing is sent, so that a mistake is found before
+/// there is a second rank.
 int checked_root(const Communicator& comm, const Tensor& value, int root) {
   check_value(value);
   FOURFOLD_CHECK(root >= 0 && root < comm.size(), "a group of ", comm.size(), " has no member ",

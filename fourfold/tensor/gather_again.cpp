@@ -12,8 +12,9 @@ void GatherAgain::reached(Input& input) {
   const auto own = std::find_if(inputs_.begin(), inputs_.end(),
                                 [&](const auto& other) { return other.lock().get() == &input; });
   if (own == inputs_.end()) return;
-  // The one that was passed before it: of the same graph, or, where that begins, of an older one
-  // that is still to come and only early.
+  // The input that the forward pass used before this one. It belongs to the same graph or, for the
+  // first input of the graph, to an older graph whose backward pass is still to come; then the
+  // start is only early.
   if (ahead_ && own != inputs_.begin()) std::prev(own)->lock()->start();
   inputs_.erase(own);
 }

@@ -1,5 +1,5 @@
-// Inputs that the forward pass brought together and gave back, and that the backward pass brings
-// together again: one layer ahead.
+// Inputs that the forward pass gathered and freed, and that the backward pass gathers again, one
+// layer ahead.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace fourfold::tensor {
 
-/// The backward pass comes to the layers in the reverse of the order in which the forward pass did.
-/// Those of a graph that is thrown away go by themselves.
+/// The backward pass visits the layers in the reverse order of the forward pass. Inputs of a graph
+/// that is thrown away disappear by themselves.
 class GatherAgain {
  public:
   class Input {
@@ -18,17 +18,18 @@ class GatherAgain {
     Input(const Input&) = delete;
     Input& operator=(const Input&) = delete;
     virtual ~Input() = default;
-    /// Begins to bring it together; the second time it does nothing.
+    /// Starts to gather the input. A second call does nothing.
     virtual void start() = 0;
   };
 
-  /// With `ahead` false each input starts when its own layer is reached.
+  /// If `ahead` is false, each input starts when the backward pass reaches its own layer.
   explicit GatherAgain(bool ahead) : ahead_(ahead) {}
 
-  /// The forward pass has used it.
+  /// Says that the forward pass has used the input.
   void passed(const std::shared_ptr<Input>& input) { inputs_.push_back(input); }
 
-  /// The backward pass has come to it: starts it, and the one that comes next.
+  /// Says that the backward pass has reached the input. Starts this input and the one that comes
+  /// next.
   void reached(Input& input);
 
  private:

@@ -9,13 +9,13 @@ namespace fourfold::tensor {
 
 namespace {
 
-/// So many turns later, that is behind two other units at most, comes the backward pass of what was
-/// just computed.
+/// The next use counts as near if it is at most this many turns later, that is, behind at most two
+/// other units. The backward pass of what was just computed is that near.
 constexpr std::size_t kNear = 3;
-/// And so many the other half's use, whose turns lie between those of this one.
+/// The same for the use by the other half, whose turns alternate with those of this half.
 constexpr std::size_t kNearOfHalves = 4;
 
-/// From one use of a unit to its next.
+/// The time from one use of a unit to its next use.
 struct Stay {
   std::size_t begin;
   std::size_t end;
@@ -101,7 +101,8 @@ void GatherAhead::look_ahead() {
   }
   for (; next_ < end; ++next_) {
     if (!starts(next_)) continue;
-    // What is still arriving would have to be waited for here: the more of it, the longer.
+    // A unit that is still arriving would have to be waited for here, so it is only started if
+    // nothing else is ahead.
     const Gatherable& one = unit(next_);
     const bool fits = bytes + one.gathered_bytes() <= window_ && !one.arriving();
     if (bytes > 0 && !fits) return;

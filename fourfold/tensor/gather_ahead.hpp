@@ -1,5 +1,5 @@
-// Weights are split over ranks and brought together for each use: ahead of it, where the order of
-// uses is known.
+// Gathers weights, which are split over ranks, for each use. Where the order of uses is known,
+// weights are gathered ahead of their use.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,18 +13,18 @@
 
 namespace fourfold::tensor {
 
-/// Tensors on their way together.
+/// Tensors that are being gathered.
 struct Gathered {
   std::vector<Tensor> tensors;
   std::vector<Tensor> sources;
-  std::vector<comm::Work> works;  // the last: they go first, and wait before the tensors go
+  std::vector<comm::Work> works;  // last member: destroyed first, and wait before tensors are freed
 
   void wait() {
     for (comm::Work& work : works) work.wait();
   }
 };
 
-/// What can be brought together: a weight, or the vectors of a block.
+/// Something that can be gathered: a weight, or the vectors of a block.
 class Gatherable {
  public:
   Gatherable() = default;
@@ -32,33 +32,34 @@ class Gatherable {
   Gatherable& operator=(const Gatherable&) = delete;
   virtual ~Gatherable() = default;
 
-  /// Unique in its model, and the same on all ranks.
+  /// A name that is unique in the model, and the same on all ranks.
   virtual std::string gather_name() const = 0;
-  /// Nothing to communicate.
+  /// Whether this rank has all of it, so that there is nothing to communicate.
   virtual bool is_whole() const = 0;
   virtual std::int64_t gathered_bytes() const = 0;
-  /// The shards themselves are still on their way from other ranks.
+  /// Whether the shards themselves are still being received from other ranks.
   virtual bool arriving() const = 0;
   virtual Gathered start_gather() const = 0;
 };
 
-/// In which order a pass uses what it gathers.
+/// The order in which a pass uses what it gathers.
 using GatherOrder = std::vector<const Gatherable*>;
 
-/// Which uses of a pass bring together, and which find what an earlier one has left.
+/// Says which uses of a pass gather, and which reuse what an earlier use has kept.
 class GatherPlan {
  public:
   GatherPlan() = default;
-  /// A use that is followed by another of the same within a few uses leaves it there: its backward
-  /// pass follows, or the other one of two `halves` is about to use it. Those whose next use is
-  /// further away leave it there as far as `keep` bytes at a time allow, the shortest stays first.
+  /// A use that is followed by another use of the same unit within a few uses keeps the unit: the
+  /// backward pass follows, or the other one of two `halves` is about to use it. A use whose next
+  /// use is further away keeps the unit if at most `keep` bytes are kept at a time; the shortest
+  /// stays are chosen first.
   GatherPlan(GatherOrder order, std::int64_t keep, bool halves = false);
 
   std::size_t size() const { return order_.size(); }
   const Gatherable& unit(std::size_t use) const { return *order_[use]; }
-  /// The use that brings together what use number `use` needs: itself or an earlier one.
+  /// The use that gathers what use number `use` needs: `use` itself or an earlier one.
   std::size_t origin(std::size_t use) const { return origins_[use]; }
-  /// Whether it stays for the next use.
+  /// Whether the gathered unit is kept for its next use.
   bool stays(std::size_t use) const { return stays_[use]; }
 
  private:
@@ -69,29 +70,30 @@ class GatherPlan {
 
 class GatherAhead {
  public:
-  /// At most `window` bytes ahead, or one unit; with `ahead` false none.
+  /// Gathers at most `window` bytes ahead, or one unit. If `ahead` is false, nothing is gathered
+  /// ahead.
   GatherAhead(bool ahead, std::int64_t window) : ahead_(ahead), window_(window) {}
 
-  /// The tensors of a unit, when they are there. In a planned pass the units must come in the
-  /// order of the plan; otherwise each is brought together now.
+  /// Waits for the tensors of a unit and returns them. In a planned pass the units must come in the
+  /// order of the plan. Without a plan each unit is gathered now.
   std::vector<Tensor> take(const Gatherable& unit);
 
-  /// A planned pass begins; with `again` the same follows it, and its first uses are brought
-  /// together at the end of this one. The plan must stay until `end_pass`.
+  /// Begins a planned pass. If `again` is true, the same pass follows, and its first units are
+  /// gathered at the end of this pass. The plan must live until `end_pass`.
   void begin_pass(const GatherPlan& plan, bool again);
-  /// All uses must have come.
+  /// Ends the pass. All uses of the plan must have come.
   void end_pass();
-  /// The pass has failed.
+  /// Drops everything after a pass has failed.
   void abandon();
 
-  /// Writes down the names of what is taken from now on; null stops.
+  /// Records the names of the units that are taken from now on. A null pointer stops this.
   void learn(std::vector<std::string>* names) { names_ = names; }
 
  private:
   std::vector<Tensor> take_planned(const Gatherable& unit);
   void start(std::size_t use);
   void look_ahead();
-  // Uses of the pass that follows count on.
+  // Uses of the following pass have numbers that continue those of this pass.
   const Gatherable& unit(std::size_t use) const { return plan_->unit(use % plan_->size()); }
   bool starts(std::size_t use) const;
 
@@ -99,9 +101,9 @@ class GatherAhead {
   std::int64_t window_;
   const GatherPlan* plan_ = nullptr;
   bool again_ = false;
-  std::size_t use_ = 0;   // the next to come
-  std::size_t next_ = 0;  // the first that has not been looked at whether it is to be started
-  std::map<std::size_t, Gathered> there_;  // by the use that started it
+  std::size_t use_ = 0;   // the next use to come
+  std::size_t next_ = 0;  // the first use that has not been considered for an early start
+  std::map<std::size_t, Gathered> there_;  // by the use that started the gather
   std::vector<std::string>* names_ = nullptr;
 };
 

@@ -16,8 +16,8 @@ constexpr A kRoot = static_cast<A>(0.79788456080286535588);  // sqrt(2 / pi)
 template <class A>
 constexpr A kCubic = static_cast<A>(0.044715);
 
-/// (1 + tanh u) / 2 with u = root * (x + cubic * x^3), which is 1 / (1 + exp(-2u)); by way of
-/// exp(-|2u|), which does not overflow.
+/// (1 + tanh u) / 2 with u = root * (x + cubic * x^3). This equals 1 / (1 + exp(-2u)), and is
+/// computed from exp(-|2u|), which does not overflow.
 template <class A>
 [[gnu::always_inline]] inline A gate(A x) {
   const A twice = 2 * kRoot<A> * x * (1 + kCubic<A> * x * x);

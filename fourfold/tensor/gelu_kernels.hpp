@@ -6,7 +6,7 @@
 
 namespace fourfold::tensor {
 
-/// Contiguous tensors of one type.
+/// The tensors must be contiguous and of one type.
 void gelu_forward(const Tensor& x, Tensor& y);
 void gelu_backward(const Tensor& dy, const Tensor& x, Tensor& dx);
 

@@ -50,7 +50,7 @@ std::string blas_library() {
     const std::string name = info->dlpi_name;
     for (const char* blas : {"openblas", "libmkl", "libblas", "blis", "atlas"}) {
       if (name.find(blas) == std::string::npos) continue;
-      // Debian chooses the library behind the name by links.
+      // Debian chooses the library behind this name by symbolic links.
       *static_cast<std::string*>(result) = std::filesystem::canonical(name).string();
       return 1;
     }

@@ -1,4 +1,4 @@
-// How fast this machine multiplies matrices: the rate that everything else is measured against.
+// How fast this machine multiplies matrices. Other rates are compared with this rate.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace fourfold::tensor {
 
-/// The best of up to `tries` products (fewer where one takes seconds) of two square matrices of
-/// `size` in this precision, with the threads that this process has. Not for integers.
+/// The best rate of up to `tries` products (fewer where one takes seconds) of two square matrices
+/// of `size` in this precision, with the threads that this process has. Integers are not supported.
 FlopsPerSecond gemm_rate(schedule::DType dtype, int size = 2048, int tries = 6);
 
 /// "1.13.1".

@@ -27,7 +27,7 @@ Bytes MemoryUse::total() const {
   return sum;
 }
 
-/// Outlives its meter: tensors may.
+/// The counts of a meter. The tally outlives its meter, since tensors may do so.
 class MemoryTally {
  public:
   void add(MemoryClass kind, std::int64_t bytes) {
@@ -67,9 +67,10 @@ namespace {
 thread_local std::shared_ptr<MemoryTally> thread_tally;
 thread_local MemoryClass thread_class = MemoryClass::kActivations;
 
-/// A piece of another allocator's memory, and where it is counted.
+/// A piece of memory of another allocator, and the tally that counts it.
 struct Piece {
-  /// For the thread's meter and class; not counted if there is none.
+  /// The piece is counted for the meter and class of the calling thread. Without a meter it is not
+  /// counted.
   Piece(c10::DataPtr piece, std::size_t size)
       : memory(std::move(piece)),
         tally(thread_tally),
@@ -89,13 +90,13 @@ struct Piece {
   MemoryClass kind;
 };
 
-/// Stands before an allocator of libtorch.
+/// Wraps an allocator of libtorch and counts.
 class CountingAllocator : public c10::Allocator {
  public:
   explicit CountingAllocator(c10::Allocator* inner) : inner_(inner) {}
 
-  // libtorch 1.13 has `allocate` const, later versions have it not, and `copy_data` besides: so
-  // without "override".
+  // In libtorch 1.13 `allocate` is const. In later versions it is not, and there is a `copy_data`
+  // as well. So these functions have no "override".
   // NOLINTBEGIN(modernize-use-override)
   c10::DataPtr allocate(std::size_t bytes) const { return take(bytes); }
   c10::DataPtr allocate(std::size_t bytes) { return take(bytes); }
@@ -114,8 +115,8 @@ class CountingAllocator : public c10::Allocator {
 };
 
 /// Main memory. Libraries inside libtorch allocate by plain addresses (`raw_allocate`), which works
-/// only if the address is all that is needed to free the memory. So a header lies before the data
-/// of every piece, counted or not.
+/// only if the address is enough to free the memory. So a header lies before the data of every
+/// piece, counted or not.
 class MainMemory final : public CountingAllocator {
  public:
   using CountingAllocator::CountingAllocator;
@@ -129,7 +130,7 @@ class MainMemory final : public CountingAllocator {
   static void free_data(void* data) {
     if (data == nullptr) return;
     auto* header = std::launder(reinterpret_cast<Piece*>(static_cast<std::byte*>(data) - kHeader));
-    // The header lies in the memory that it owns.
+    // The header lies in the memory that it owns, so ownership is moved out first.
     const c10::DataPtr memory = std::move(header->memory);
     std::destroy_at(header);
   }
@@ -147,7 +148,7 @@ class MainMemory final : public CountingAllocator {
   }
 };
 
-/// Meta tensors have no data, and so a context of their own.
+/// Meta tensors have no data, so they get a context of their own.
 class MetaMemory final : public CountingAllocator {
  public:
   using CountingAllocator::CountingAllocator;
@@ -164,9 +165,9 @@ class MetaMemory final : public CountingAllocator {
   }
 };
 
-/// libtorch's allocators are global, and may only be changed while there is one thread: so at the
-/// start of the process, whether a meter follows or not. (Libraries start before the program, so
-/// that libtorch's own are there.)
+/// libtorch's allocators are global, and may only be changed while there is one thread. So they are
+/// replaced at the start of the process, whether or not a meter is made later. (Libraries are
+/// initialised before the program, so libtorch's own allocators exist already.)
 bool install() {
   static MainMemory cpu(c10::GetAllocator(c10::kCPU));
   static MetaMemory meta(c10::GetAllocator(c10::kMeta));

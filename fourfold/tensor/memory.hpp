@@ -1,5 +1,5 @@
-// What a rank's tensors weigh, by what they are for: counted where libtorch allocates them, real
-// tensors and meta tensors alike.
+// How many bytes the tensors of a rank take, by what they are for. Real tensors and meta tensors
+// are counted where libtorch allocates them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace fourfold::tensor {
 
-/// Workspace is what a product needs while it is made, beyond operands and result: scratch of a
+/// Workspace is what a product needs while it is computed, beyond operands and result: scratch of a
 /// library, copies in another type. It depends on the processor and the library, so that a dry run
-/// does not know it.
+/// cannot know it.
 enum class MemoryClass {
   kParameters,
   kGradients,
@@ -25,7 +25,8 @@ enum class MemoryClass {
   kWorkspace
 };
 inline constexpr std::size_t kMemoryClasses = 6;
-/// All but workspace, which is the last: what totals are made of, and a dry run knows.
+/// All classes but workspace, which is the last one. Totals are made of these classes, and a dry
+/// run knows them.
 inline constexpr std::size_t kPlannedClasses = 5;
 
 /// "parameters", "gradients", "optimizer", "activations", "communication", "workspace".
@@ -36,25 +37,25 @@ struct MemoryUse {
   std::array<Bytes, kMemoryClasses> by_class{};
 
   Bytes operator[](MemoryClass kind) const { return by_class[static_cast<std::size_t>(kind)]; }
-  /// Without workspace: the same on every processor.
+  /// The sum without workspace. It is the same on every processor.
   Bytes total() const;
   bool operator==(const MemoryUse&) const = default;
 };
 
-/// Counts the tensors that the thread allocates while a `Counting` of this meter is alive there.
-/// They are counted until they are freed, by whichever thread.
+/// Counts the tensors that a thread allocates while a `Counting` of this meter is alive in that
+/// thread. A tensor is counted until it is freed, by whichever thread.
 class MemoryMeter {
  public:
   MemoryMeter();
 
   MemoryUse now() const;
-  /// When the total was largest. Since the last `reset_peak`.
+  /// The use at the moment when the total was largest since the last `reset_peak`.
   MemoryUse at_peak() const;
-  /// Each class's own peak; they need not have been at the same time.
+  /// The peak of each class. The peaks need not have been at the same time.
   MemoryUse peaks() const;
   void reset_peak();
 
-  /// Makes the meter the calling thread's.
+  /// Makes this meter count the allocations of the calling thread.
   class Counting {
    public:
     explicit Counting(const MemoryMeter& meter);
@@ -70,13 +71,13 @@ class MemoryMeter {
   std::shared_ptr<class MemoryTally> tally_;
 };
 
-/// The process keeps the memory of tensors that go away, for the next ones. By default large pieces
-/// go back to the system at once, and a step touches every page of every tensor for the first time
-/// again. For programs that train; call it first.
+/// Makes the process keep the memory of freed tensors for later tensors. By default large pieces
+/// are returned to the system at once, so that every step touches every page of every tensor for
+/// the first time again. For programs that train; call it first.
 void keep_freed_memory();
 
-/// What the calling thread allocates while it is alive belongs to this class. Without one it is
-/// activations.
+/// While a MemoryScope is alive, what the calling thread allocates belongs to its class. Outside of
+/// any scope, allocations count as activations.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryClass kind);

@@ -14,7 +14,7 @@ namespace {
 using grid::Axes;
 using grid::Axis;
 
-/// Every group that a layer of ours communicates over, and for what.
+/// Every group that a layer of ours communicates over, and the purpose.
 const std::vector<std::pair<Axes, Purpose>>& groups() {
   static const std::vector<std::pair<Axes, Purpose>> kGroups = {
       {Axis::kX, Purpose::kActivations},
@@ -54,8 +54,8 @@ std::string_view name_of(Purpose purpose) {
   return "";
 }
 
-/// What waits in the backlog is not yet summed over data: with that to come, no more of it waits
-/// than travels along data at once.
+/// Gradients in the backlog are not yet summed over data. If that sum follows, the backlog holds no
+/// more bytes than are communicated along data at once.
 std::int64_t backlog_window(const Overlap& overlap, const grid::Grid& grid) {
   const bool follows = overlap.data && grid.size(Axis::kData) > 1;
   return follows ? std::min(overlap.window, overlap.segment) : overlap.window;
@@ -81,7 +81,8 @@ Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap)
       backlog_(backlog_window(overlap, grid)),
       gathers_(overlap.weights, overlap.window),
       inputs_(overlap.halves) {
-  check_choices();  // here, where its error is the user's, and not in the first kernel
+  check_choices();  // checked here, where the error is reported as the user's, not in the first
+                    // kernel
   coord_ = grid.coord_of(world.rank());
   for (const auto& [axes, purpose] : groups()) {
     entries_.push_back({axes, purpose, world.communicator(grid.group(axes, world.rank()))});

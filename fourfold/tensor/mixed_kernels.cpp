@@ -27,7 +27,7 @@ template <class T>
 struct ColumnSums {
   [[gnu::always_inline]] static inline void run(const T* matrix, Wide<T>* sums, std::int64_t rows,
                                                 std::int64_t n) {
-    // Four rows at once: the sums are read and written a quarter as often.
+    // Four rows are added at once, so that the sums are read and written a quarter as often.
     std::int64_t r = 0;
     for (; r + 4 <= rows; r += 4, matrix += 4 * n) {
 #pragma GCC ivdep
@@ -43,7 +43,7 @@ struct ColumnSums {
   }
 };
 
-/// How a tensor lies in memory: rows of equal length, a step apart.
+/// The layout of a tensor in memory: rows of equal length, a step apart.
 struct Rows {
   explicit Rows(const Tensor& tensor) {
     if (tensor.is_contiguous()) {

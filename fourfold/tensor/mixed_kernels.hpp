@@ -6,10 +6,12 @@
 
 namespace fourfold::tensor {
 
-/// sum += part. Matrices whose rows lie apart, or contiguous tensors, of the same shape.
+/// sum += part. Both have the same shape. They are matrices whose rows may lie apart, or contiguous
+/// tensors.
 void add_to(const Tensor& sum, const Tensor& part);
 
-/// Adds the vector to every row of a contiguous matrix. The vector is at least as wide a type.
+/// Adds the vector to every row of a contiguous matrix. The type of the vector must be at least as
+/// wide.
 void add_to_rows_of(const Tensor& matrix, const Tensor& vector);
 
 /// The sum of each column of a contiguous matrix, in a type of at least float.

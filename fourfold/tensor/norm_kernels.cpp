@@ -6,7 +6,8 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/simd.hpp"
 
-// The sums may be formed in the order that suits the vectors: always the same one for a length.
+// The sums may be formed in the order that suits the vectors. For a given length the order is
+// always the same.
 #define FOURFOLD_SUM _Pragma("omp simd reduction(+ : a, b)")
 
 namespace fourfold::tensor {

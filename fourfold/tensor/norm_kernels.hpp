@@ -1,5 +1,5 @@
-// The arithmetic of layer norm, in the pieces between which its statistics are communicated. Rows
-// lie one after the other in memory; statistics are float, or double for double.
+// The arithmetic of layer norm, cut where its statistics are communicated. Rows lie one after the
+// other in memory. Statistics are float, or double for double.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ void norm_apply(const Tensor& x, const Tensor& mean, const Tensor& rstd, const T
                 const Tensor& shift, Tensor& y);
 
 /// With n = (x - mean) * rstd and g = dy * scale: sums[0][r] = the sum of g over row r, sums[1][r]
-/// = that of g * n. Adds dy * n to dscale and dy to dshift, column by column.
+/// = the sum of g * n. Adds dy * n to dscale and dy to dshift, column by column.
 void norm_backward_sums(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                         const Tensor& scale, Tensor& sums, Tensor& dscale, Tensor& dshift);
 
@@ -23,12 +23,12 @@ void norm_backward_sums(const Tensor& dy, const Tensor& x, const Tensor& mean, c
 void norm_backward_apply(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                          const Tensor& scale, const Tensor& sums, std::int64_t width, Tensor& dx);
 
-/// All of the forward for rows that are whole here, while each is in the cache: stats = [mean,
-/// rstd].
+/// The whole forward pass for rows that this rank has completely, while each row is in the cache:
+/// stats = [mean, rstd].
 void norm_whole(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
                 Tensor& stats, Tensor& y);
 
-/// And of the backward.
+/// The whole backward pass for such rows.
 void norm_backward_whole(const Tensor& dy, const Tensor& x, const Tensor& stats,
                          const Tensor& scale, Tensor& dscale, Tensor& dshift, Tensor& dx);
 

@@ -1,4 +1,4 @@
-// Which communication is hidden behind compute, and how much memory that may take.
+// Which communication overlaps with compute, and how much memory that may take.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,33 +8,35 @@ namespace fourfold::tensor {
 
 /// Results are the same with every switch on or off (docs/overlap.md).
 struct Overlap {
-  /// The sum of dI behind the product for dW; where there is none, that of dW behind dI's product.
+  /// The sum of dI overlaps with the product for dW. Where there is no sum of dI, the sum of dW
+  /// overlaps with the product for dI.
   bool input_gradients = true;
-  /// Sums of weight gradients behind the rest of the backward pass.
+  /// Sums of weight gradients overlap with the rest of the backward pass.
   bool weight_gradients = true;
-  /// Weights are brought together ahead of their use.
+  /// Weights are gathered ahead of their use.
   bool weights = true;
-  /// Those of the forward pass are kept for the backward pass.
+  /// Weights that the forward pass gathered are kept for the backward pass.
   bool keep_weights = true;
-  /// Along data, gradients are summed behind the backward pass and new weights brought together
-  /// behind the next forward pass.
+  /// Along data, sums of gradients overlap with the backward pass, and gathers of new weights
+  /// overlap with the next forward pass.
   bool data = true;
-  /// A rank's samples go in two halves, and each hides the other's communication; inputs that the
-  /// backward pass brings together again start one layer ahead.
+  /// The samples of a rank are processed in two halves, and the communication of each half overlaps
+  /// with the compute of the other. Inputs that the backward pass gathers again start one layer
+  /// ahead.
   bool halves = true;
-  /// Of SUMMA: the next panels behind the product of the current ones, and the sum of the last one
-  /// behind the next product.
+  /// In SUMMA, the next panels are sent during the product of the current ones, and the sum of the
+  /// last panel overlaps with the next product.
   bool panels = true;
 
-  /// Bytes of weights ahead of their use at most, and of gradients under way; one of each is always
-  /// allowed.
+  /// The most bytes of weights gathered ahead of their use, and of gradients under way. One of each
+  /// is always allowed.
   std::int64_t window = std::int64_t{64} << 20;
-  /// Bytes of gathered weights that are kept from forward to backward at most.
+  /// The most bytes of gathered weights that are kept from the forward to the backward pass.
   std::int64_t keep = std::int64_t{256} << 20;
-  /// Along data gradients and weights travel in pieces of about so many bytes.
+  /// Along data, gradients and weights are communicated in pieces of about this many bytes.
   std::int64_t segment = std::int64_t{16} << 20;
 
-  /// Everything off: each operation is waited for before the next product.
+  /// Switches everything off: each operation is waited for before the next product.
   static Overlap none() {
     Overlap off;
     off.input_gradients = off.weight_gradients = off.weights = false;

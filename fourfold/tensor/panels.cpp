@@ -7,7 +7,7 @@
 
 namespace fourfold::tensor {
 
-// --- sent to all
+// --- panels that are sent to all
 
 Panels::Panels(const comm::Communicator& comm, Tensor own, bool ahead)
     : comm_(&comm), ahead_(ahead), own_(std::move(own)) {}
@@ -36,7 +36,7 @@ Tensor Panels::next() {
   return panel(taken_++);
 }
 
-// --- summed for each
+// --- panels that are summed for one rank
 
 PanelSums::PanelSums(const comm::Communicator& comm, std::vector<std::int64_t> shape,
                      const at::TensorOptions& options, comm::Priority priority, bool behind)
@@ -70,7 +70,7 @@ void PanelSums::send() {
 }
 
 void PanelSums::settle() {
-  // The older one first.
+  // The older operation is waited for first.
   works_[static_cast<std::size_t>(sent_ % 2)].wait();
   works_[static_cast<std::size_t>((sent_ + 1) % 2)].wait();
 }

@@ -1,5 +1,6 @@
-// The blocks of a matrix that the ranks of a group have, taken in turn: each rank's sent to all, or
-// summed over all for each rank. The next is under way while the current one is worked on.
+// The blocks of a matrix that the ranks of a group have, taken in turn. Each rank's block is sent
+// to all ranks, or summed over all ranks for one rank. The next block is under way while the
+// current one is used.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,19 +12,19 @@
 
 namespace fourfold::tensor {
 
-/// Panel t is the block of rank t of the group, on every rank. There is memory for two of them: the
-/// one that is used, and the one that comes. In a group of one nothing is issued.
+/// Panel t is the block of rank t of the group, on every rank. There is memory for two panels: the
+/// current one and the next one. In a group of one nothing is issued.
 class Panels {
  public:
   Panels() = default;
-  /// `own` is this rank's block, of the same shape on all ranks. With `ahead` false each panel is
-  /// sent when it is asked for.
+  /// `own` is this rank's block, of the same shape on all ranks. If `ahead` is false, each panel is
+  /// sent when `next` is called.
   Panels(const comm::Communicator& comm, Tensor own, bool ahead);
 
-  /// Sends the next panel that is not under way, if there is one. The one before the last that was
-  /// taken must not be used any more.
+  /// Sends the next panel that is not under way, if there is one. The caller must not use the panel
+  /// before the one that was taken last any more.
   void start();
-  /// The next panel, when it is there.
+  /// Waits for the next panel and returns it.
   Tensor next();
 
  private:
@@ -38,25 +39,25 @@ class Panels {
   int taken_ = 0;
   Tensor own_;
   std::array<Tensor, 2> buffers_;
-  std::array<comm::Work, 2> works_;  // the last: they go first, and wait before the tensors go
+  std::array<comm::Work, 2> works_;  // last member: destroyed first, and they wait
 };
 
-/// Sum t is that of all ranks' summands number t, and goes to rank t of the group. There is memory
-/// for two summands: the one that is computed, and the one that is under way.
+/// Sum t is the sum of summand number t of all ranks, and goes to rank t of the group. There is
+/// memory for two summands: the one that is computed, and the one that is under way.
 class PanelSums {
  public:
   PanelSums() = default;
-  /// Of matrices of that shape and type. With `behind` false each sum is waited for at once.
+  /// Sums matrices of that shape and type. If `behind` is false, each sum is waited for at once.
   PanelSums(const comm::Communicator& comm, std::vector<std::int64_t> shape,
             const at::TensorOptions& options, comm::Priority priority, bool behind);
 
-  /// Where the next summand is to be written, when the memory is free.
+  /// Where the next summand is to be written. Waits until the memory is free.
   Tensor summand();
-  /// It is there.
+  /// Says that the summand is written, and starts its sum.
   void send();
-  /// Waits for everything, and keeps this rank's sum for `wait`.
+  /// Waits for all sums, and keeps this rank's sum for `wait`.
   void settle();
-  /// This rank's sum.
+  /// Waits and returns this rank's sum.
   Tensor wait();
 
  private:
@@ -66,9 +67,9 @@ class PanelSums {
   comm::Priority priority_ = comm::Priority::kUrgent;
   bool behind_ = false;
   int sent_ = 0;
-  Tensor sum_;  // this rank's
+  Tensor sum_;  // the sum of this rank
   std::array<Tensor, 2> summands_;
-  std::array<comm::Work, 2> works_;  // the last: they go first, and wait before the tensors go
+  std::array<comm::Work, 2> works_;  // last member: destroyed first, and they wait
 };
 
 }  // namespace fourfold::tensor

@@ -41,7 +41,7 @@ void words_of(std::uint32_t* out, std::uint64_t key, std::uint64_t row, std::uin
 
 #ifdef __x86_64__
 
-/// Four counters; the lower half of each 64-bit lane counts, and the upper one may be anything.
+/// Four counters. Only the lower half of each 64-bit lane is used; the upper half may be anything.
 struct Four {
   __m256i c0;
   __m256i c1;
@@ -58,12 +58,12 @@ struct Four {
   s.c3 = a;
 }
 
-/// Of two registers with a word in the lower half of each lane: lane i is (a_i, b_i).
+/// Pairs the words in the lower halves of two registers: lane i of the result is (a_i, b_i).
 [[gnu::target("avx2")]] inline __m256i paired(__m256i a, __m256i b) {
   return _mm256_blend_epi32(a, _mm256_slli_epi64(b, 32), 0xAA);
 }
 
-/// Sixteen words of four counters.
+/// Stores the sixteen words of four counters.
 [[gnu::target("avx2")]] inline void store(std::uint32_t* out, const Four& s) {
   const __m256i first = paired(s.c0, s.c1);                   // counters 0..3, words 0 and 1
   const __m256i second = paired(s.c2, s.c3);                  // words 2 and 3
@@ -74,8 +74,8 @@ struct Four {
   _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(even, odd, 0x31));
 }
 
-/// Counters in fours, two at a time so that one's products hide the other's. Returns how many it
-/// did.
+/// Computes counters in groups of four, two groups at a time so that their multiplications overlap.
+/// Returns how many counters were computed.
 [[gnu::target("avx2")]] std::int64_t wide_words(std::uint32_t* out, std::uint64_t key,
                                                 std::uint64_t row, std::uint64_t first,
                                                 std::int64_t counters) {

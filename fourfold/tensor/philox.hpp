@@ -1,4 +1,5 @@
-// Philox 4x32-10, many counters at once: the numbers of ATen's engine (at::Philox4_32).
+// Philox 4x32-10 for many counters at once. The numbers are those of ATen's engine
+// (at::Philox4_32).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

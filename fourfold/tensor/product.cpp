@@ -12,17 +12,17 @@ namespace fourfold::tensor {
 
 namespace {
 
-/// libtorch multiplies bf16 by oneDNN, which must not touch tiles that the processor does not
-/// describe. oneDNN reads this variable at its first product and no other setting of it can be
-/// reached through libtorch: so it is set at the start of the process, while there is one thread,
-/// unless the user has.
+/// libtorch multiplies bf16 with oneDNN, which must not use tiles that the processor does not
+/// describe. oneDNN reads this variable at its first product, and libtorch gives no access to any
+/// other setting. So the variable is set at the start of the process, while there is one thread,
+/// unless the user has set it.
 bool avoid_tiles_without_description() {
   if (tiles_of_processor() != Tiles::kNotDescribed) return false;
   return setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", 0) == 0;
 }
 [[maybe_unused]] const bool kAvoided = avoid_tiles_without_description();
 
-/// libtorch gives smaller products of bf16 not to oneDNN but to loops of its own, which in version
+/// libtorch does not give smaller products of bf16 to oneDNN but to its own loops, which in version
 /// 1.13 round every partial sum to bf16.
 constexpr std::int64_t kSmallestForOneDnn = 16 * 16 * 16;
 
@@ -39,8 +39,8 @@ void multiply_plainly(Tensor& out, const Tensor& a, const Tensor& b, Into into) 
   }
 }
 
-/// A product of bf16: by libtorch's own kernels, or by way of float. By the former, the product is
-/// rounded before it is added to what is wider.
+/// A product of bf16, by libtorch's own kernels or by way of float. libtorch's kernels round the
+/// product before it is added to an `out` of a wider type.
 void multiply_bf16(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
   const bool same_type = out.scalar_type() == a.scalar_type();
   const bool native = multiplies_natively(a, b);
@@ -59,7 +59,7 @@ void multiply_bf16(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
 }  // namespace
 
 void multiply(Tensor& out, const Tensor& a, const Tensor& b, Into into) {
-  // What a library needs depends on the processor; a dry run does not.
+  // The memory that a library needs depends on the processor, which a dry run must not.
   if (out.is_meta()) return;
   const MemoryScope scope(MemoryClass::kWorkspace);
   if (a.scalar_type() == at::kBFloat16) return multiply_bf16(out, a, b, into);

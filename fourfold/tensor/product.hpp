@@ -1,5 +1,5 @@
-// Matrix products, as the layers need them: into memory that is there, on strided views, added to
-// what is there. Each is a line of the recorded schedule.
+// Matrix products, as the layers need them: they write into existing memory, take strided views and
+// can add to their output. Each product is a line of the recorded schedule.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,15 +8,16 @@
 
 namespace fourfold::tensor {
 
-/// Whether a product replaces what is in `out` or is added to it.
+/// Whether a product replaces `out` or is added to it.
 enum class Into { kNew, kSum };
 
-/// out = a·b or out += a·b. Transposed and strided views cost nothing, but for bf16 by way of float
-/// (Choice::kBf16Products, docs/decisions/006), which copies. `out` may be wider than operands of
-/// bf16. All memory that this needs is of the class workspace. For meta tensors nothing is done.
+/// out = a·b or out += a·b. Transposed and strided views cost nothing, except where bf16 is
+/// multiplied by way of float (Choice::kBf16Products, docs/decisions/006), which copies. The type
+/// of `out` may be wider than operands of bf16. All memory that this needs belongs to the class
+/// workspace. For meta tensors nothing is done.
 void multiply(Tensor& out, const Tensor& a, const Tensor& b, Into into = Into::kNew);
 
-/// The same as a step of the schedule.
+/// The same product, as a step of the schedule.
 void product(const Mesh& mesh, const char* name, Tensor& out, const Tensor& a, const Tensor& b,
              Into into = Into::kNew);
 

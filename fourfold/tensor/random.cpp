@@ -18,7 +18,7 @@ namespace fourfold::tensor {
 
 namespace {
 
-/// A good mixture of 64 bits (the finaliser of splitmix64).
+/// Mixes 64 bits well (the finaliser of splitmix64).
 std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -26,7 +26,7 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// In (0, 1], with 53 bits.
+/// A number in (0, 1], with 53 bits.
 double uniform(std::uint32_t high, std::uint32_t low) {
   const std::uint64_t bits = ((static_cast<std::uint64_t>(high) << 32) | low) >> 11;
   return (static_cast<double>(bits) + 1.0) * 0x1p-53;
@@ -39,11 +39,12 @@ std::array<double, 2> normal_pair(const std::uint32_t* w) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// Counters whose words are drawn at once, into memory that stays in the cache.
+/// The number of counters whose words are drawn at once, into memory that stays in the cache.
 constexpr std::int64_t kCounters = 64;
 using Drawn = std::array<std::uint32_t, 4 * kCounters>;
 
-/// Writes the numbers of `count` consecutive indices; a counter gives those of two.
+/// Writes the numbers of `count` consecutive indices. Each counter gives the numbers of two
+/// indices.
 template <class T>
 void fill_run(T* out, std::int64_t first, std::int64_t count, Key key, double deviation) {
   Drawn drawn;
@@ -103,7 +104,8 @@ struct Multiply {
   }
 };
 
-/// Four columns share a counter, counted from column 0 whatever part of them is here.
+/// Four columns share a counter. Columns are counted from global column 0, whatever part of them is
+/// here.
 template <class T>
 void dropout_run(T* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
                  double p, T kept) {

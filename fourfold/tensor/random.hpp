@@ -21,26 +21,27 @@ struct Key {
 Key key_of(std::uint64_t seed, std::string_view name);
 Key key_of(Key key, std::uint64_t number);
 
-/// Fills the shard of a global tensor with the normal distribution of mean 0; padding is zero. The
-/// element of row-major global index g is always the same.
+/// Fills the shard of a global tensor with normally distributed numbers of mean 0. Padding is zero.
+/// The element of row-major global index g is the same on every grid.
 void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& block, Key key,
                  double deviation);
 
-/// Where the elements of a matrix of activations lie: row r is number `rows.begin + r`, column c is
-/// channel `columns.begin + c`.
+/// The place of a matrix of activations in the global one: row r has the number `rows.begin + r`,
+/// and column c is channel `columns.begin + c`.
 struct Window2 {
   grid::Range rows;
   grid::Range columns;
 };
 
-/// mask[r][c] = scale if the element is kept, else 0, where an element is dropped with probability
-/// p. `mask` has the window's shape, in any floating type.
+/// mask[r][c] = scale if the element is kept, else 0. An element is dropped with probability p.
+/// `mask` has the shape of the window, in any floating type.
 void fill_dropout_mask(Tensor& mask, const Window2& window, Key key, double p, double scale);
 
-/// out = in times that mask, which is exact also where the elements are bf16. Contiguous.
+/// out = in times the mask. The product is exact also where the elements are bf16. The tensors are
+/// contiguous.
 void apply_dropout(const Tensor& in, Tensor& out, const Window2& window, Key key, double p);
 
-/// The same for one row, element by element in memory: `count` columns from `first` on.
+/// The same mask for one row, contiguous in memory: `count` columns starting with `first`.
 void fill_dropout_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
                       double p, double scale);
 void fill_dropout_run(double* out, std::int64_t row, std::int64_t first, std::int64_t count,

@@ -31,17 +31,17 @@ void check_divides(const Mesh& mesh, const grid::Shape& shape, const grid::Layou
   }
 }
 
-/// The axis's group, whatever it is for.
+/// Any communicator over the axis, whatever its purpose.
 const comm::Communicator& any_comm(const Mesh& mesh, Axis axis) {
   return mesh.comm(
       axis, mesh.has_comm(axis, Purpose::kActivations) ? Purpose::kActivations : Purpose::kWeights);
 }
 
-/// The first dimension, split over `axes`, of a tensor that has `size` of it.
+/// Gathers the first dimension, of global size `size`, which is split over `axes`.
 Tensor gather_first(const Mesh& mesh, Tensor part, std::int64_t size, const Axes& axes) {
-  std::vector<std::int64_t> sizes = {size};  // of a block, before each axis splits it
+  std::vector<std::int64_t> sizes = {size};  // the size of a block before each axis splits it
   for (const Axis axis : axes) sizes.push_back(grid::shard_size(sizes.back(), axis, mesh.grid()));
-  for (std::size_t i = axes.size(); i-- > 0;) {  // fine pieces make up the coarse ones
+  for (std::size_t i = axes.size(); i-- > 0;) {  // small pieces are gathered into larger ones
     part = all_gather(any_comm(mesh, axes[i]), part.contiguous()).wait().narrow(0, 0, sizes[i]);
   }
   return part;
@@ -80,7 +80,7 @@ Tensor unshard(const Mesh& mesh, const Tensor& part, const grid::Shape& shape,
     whole = gather_first(mesh, whole.movedim(dim, 0), shape[d], layout.dim(d)).movedim(0, dim);
   }
   whole = whole.contiguous();
-  // A rank alone has gathered nothing: the whole must not be its own memory.
+  // With one rank nothing was gathered. The result must not share the memory of `part`.
   return whole.is_alias_of(part) ? whole.clone() : whole;
 }
 

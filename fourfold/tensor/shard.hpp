@@ -1,4 +1,4 @@
-// Whole tensors and the parts of them that ranks have.
+// Conversion between whole tensors and the parts of them that ranks have.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,18 +8,18 @@
 
 namespace fourfold::tensor {
 
-/// What becomes of a size that does not divide. Padding is at the end of a rank's part, and counts
-/// as rows or columns of zeros wherever nobody cuts it off: a sum of losses has them, too.
+/// What to do with a size that does not divide. Padding is at the end of a rank's part. It counts
+/// as rows or columns of zeros unless the caller cuts it off: a sum of losses includes it, too.
 enum class Padding { kRefused, kZeros };
 
-/// This rank's part, by `layout`, of a tensor that all ranks have. Memory of its own, of any type,
-/// with no graph behind it. Throws ConfigError for sizes that do not divide, unless they are to be
-/// padded.
+/// This rank's part, by `layout`, of a tensor that all ranks have, of any type. The result owns its
+/// memory and has no autograd graph. Throws ConfigError for sizes that do not divide, unless
+/// padding is asked for.
 Tensor shard(const Mesh& mesh, const Tensor& whole, const grid::Layout& layout,
              Padding padding = Padding::kRefused);
 
 /// The inverse: the whole tensor of that shape on every rank, without padding. Collective over the
-/// axes that split it. For looking at: no gradient goes through.
+/// axes that split it. For inspection: it is not differentiable.
 Tensor unshard(const Mesh& mesh, const Tensor& part, const grid::Shape& shape,
                const grid::Layout& layout);
 

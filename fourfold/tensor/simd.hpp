@@ -1,5 +1,5 @@
-// Loops compiled twice: for every processor, and for those with wide vectors, chosen when they run
-// (Choice::kVectors).
+// Loops compiled twice: for every processor, and for processors with wide vectors. The choice is
+// made at run time (Choice::kVectors).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,7 +40,7 @@ inline constexpr at::ScalarType kScalarType = c10::CppTypeToScalarType<T>::value
 template <>
 inline constexpr at::ScalarType kScalarType<comm::BFloat16> = at::kBFloat16;
 
-/// The elements of a tensor, which must be of that type.
+/// The elements of a tensor, which must have that type.
 template <class T>
 T* elements(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.scalar_type() == kScalarType<std::remove_const_t<T>>,
@@ -54,7 +54,8 @@ T* elements(const at::Tensor& tensor) {
 #define FOURFOLD_WIDE
 #endif
 
-/// Body must be a struct with a static, always inlined `run`.
+/// Runs `Body::run` compiled for wide vectors. Body must be a struct with a static, always inlined
+/// `run`.
 template <class Body, class... Args>
 FOURFOLD_WIDE void run_wide(Args... args) {
   Body::run(args...);

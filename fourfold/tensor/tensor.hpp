@@ -1,4 +1,4 @@
-// libtorch's tensor and nothing more: for what is compiled without the precompiled header.
+// Only libtorch's tensor, for sources that are compiled without the precompiled header.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -13,12 +13,12 @@ namespace fourfold::tensor {
 
 namespace {
 
-/// The table's row of a token, or -1.
+/// The row of a token in the table, or -1.
 std::int64_t row_of(std::int64_t token, const grid::Range& here) {
   return token >= here.begin && token < here.end ? token - here.begin : -1;
 }
 
-/// Calls body(row, chunk offset) for every token that is here, for every chunk.
+/// Calls body(t, row) for every token t, where row is the token's row in the table, or -1.
 template <class Body>
 void for_each_row(const Tensor& tokens, const grid::Range& here, const Body& body) {
   const auto* ids = elements<const std::int64_t>(tokens);
@@ -162,7 +162,7 @@ void softmax_loss_gradient(Tensor& exponentials, const Tensor& sums, const Tenso
     run_vectorised<Scale<T>>(values, rows, n, totals, static_cast<A>(weight));
     for_each_row(targets, here, [&](std::int64_t r, std::int64_t column) {
       if (column < 0) return;
-      // From the numbers that are not rounded: of a likely target little is left.
+      // This uses numbers that are not rounded: for a likely target, p - 1 is a small difference.
       const A p = std::exp(totals[rows + r]) / totals[r];
       values[r * n + column] = narrow<T>(static_cast<A>(weight) * (p - 1));
     });

@@ -1,4 +1,4 @@
-// Numbers of all ranks together.
+// Numbers that are combined over all ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace fourfold::train {
 
-/// The largest of each number that any rank has. Collective, as all of these.
+/// For each number, the largest value that any rank has. Collective, like all functions here.
 std::vector<double> largest(const tensor::Mesh& mesh, std::vector<double> numbers);
 inline double largest(const tensor::Mesh& mesh, double number) {
   return largest(mesh, std::vector<double>{number})[0];
 }
 
-/// What products of that type reach, of all ranks together, measured at once, as in training: they
-/// share the machine.
+/// The rate that products of that type reach on all ranks together. All ranks measure at the same
+/// time, since they share the machine as in training.
 FlopsPerSecond measure_gemm_rate(const tensor::Mesh& mesh, at::ScalarType type);
 
 }  // namespace fourfold::train

@@ -19,7 +19,7 @@ using config::Config;
 
 namespace {
 
-/// The configuration with what the strategy fixes, and no grid yet.
+/// The configuration with the settings that the strategy fixes, and no grid yet.
 Config without_sizes(const Config& config, const std::string& strategy) {
   config::Draft draft{.config = config, .file = {}, .places = {}};
   draft.config.parallel = {};
@@ -139,7 +139,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   const std::vector<Extent> memory = extents(mesh, bytes);
   std::copy(memory.begin(), memory.end(), row.memory.begin());
   times = largest(mesh, std::move(times));
-  // The first step is slower for reasons of its own.
+  // The first step is slower because of one-time work.
   if (steps > 1) times.erase(times.begin());
   row.step = Seconds(median(std::move(times)));
   row.exposed = steps == 1 ? 0 : mean_of_all(mesh, exposed_share / static_cast<double>(steps - 1));
@@ -151,8 +151,8 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
 
 namespace {
 
-/// The strategy's configuration on every rank; nothing, and the reason in the row, where it is
-/// refused.
+/// The configuration of the strategy on every rank. If it is refused, returns nothing and puts the
+/// reason into the row.
 std::optional<Config> settled(comm::World& world, const Config& config, BenchRow& row) {
   Config one = without_sizes(config, row.strategy);
   try {

@@ -14,7 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using tensor::MemoryClass;
 
-/// Rows of words, in columns as wide as they need to be; the first two to the left, others right.
+/// Rows of text in columns of sufficient width. The first two columns are aligned left, the others
+/// right.
 class Table {
  public:
   explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
@@ -48,7 +49,7 @@ std::string number(const char* format, double value) {
   return text.data();
 }
 
-/// Bytes in MB, one number if all ranks have the same.
+/// Bytes in MB. It is one number if all ranks have the same.
 std::string megabytes(const Extent& bytes) {
   const std::string most = number("%.2f", bytes.largest / 1e6);
   const std::string least = number("%.2f", bytes.smallest / 1e6);

@@ -12,7 +12,7 @@ namespace fourfold::train {
 
 namespace {
 
-/// The data as it stands on disk.
+/// The data as it is on disk.
 struct Streams {
   data::Tokens train;
   std::optional<data::Tokens> validation;
@@ -33,7 +33,7 @@ Streams open_text(config::Config& config, Dataset& dataset,
   spec.tokenizer = config::to_string(config.data.tokenizer);
   spec.vocabulary = config.model.vocab;
   if (config.data.tokenizer == config::Tokenizer::kBytes) spec.vocabulary = 0;
-  spec.tokenizer_folder = config.train.init_from;  // weights mean nothing with other tokens
+  spec.tokenizer_folder = config.train.init_from;  // its weights need its tokens
   spec.validation = config.data.validation;
   spec.cache = config.data.cache;
   spec.progress = [&](std::string_view stage, double done) {
@@ -122,7 +122,7 @@ ReadSample read_training(const Dataset& dataset) {
 ReadSample read_validation(const Dataset& dataset) {
   return [&samples = *dataset.validation](std::int64_t sample, std::int64_t* tokens,
                                           std::int64_t* targets) {
-    // A last batch that the data does not fill is filled from its beginning.
+    // If the data does not fill the last batch, samples from the beginning are used.
     samples.read_window(sample % samples.windows(), tokens, targets);
   };
 }

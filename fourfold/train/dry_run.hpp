@@ -1,4 +1,4 @@
-// One training step of a GPT, real or dry, and what it took.
+// One training step of a GPT, real or dry, and what it needed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,20 +14,20 @@ namespace fourfold::train {
 struct StepRecord {
   schedule::Schedule schedule;
   comm::Counts counts;
-  tensor::MemoryUse construction;  ///< when all tensors together were largest, before the step
-  tensor::MemoryUse at_peak;       ///< and in it
-  tensor::MemoryUse peaks;         ///< in it, of each class by itself
+  tensor::MemoryUse construction;  ///< the peak of all tensors together before the step
+  tensor::MemoryUse at_peak;       ///< the same in the step
+  tensor::MemoryUse peaks;         ///< in the step, the peak of each class by itself
 
   Bytes peak() const { return std::max(construction.total(), at_peak.total()); }
 };
 
-/// Builds the model and its optimizer and makes one step on this world. On a recording world
-/// nothing is read and nothing computed: the record is that of a real run, times aside.
+/// Builds the model and its optimizer and runs one step on this world. On a recording world nothing
+/// is read or computed, and the record is that of a real run, except for times.
 StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe& recipe,
                        const ReadSample& read);
 
-/// The same for one rank of a grid of any size, on meta tensors. Ranks lie on hosts in order,
-/// `ranks_per_host` on each; 0: all on one.
+/// The same for one rank of a grid of any size, on meta tensors. Ranks are placed on hosts in
+/// order, `ranks_per_host` on each; 0 means all on one host.
 StepRecord dry_run(const grid::Grid& grid, int rank, const Recipe& recipe, int ranks_per_host = 0);
 
 }  // namespace fourfold::train

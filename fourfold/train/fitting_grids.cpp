@@ -12,11 +12,11 @@ using config::Strategy;
 
 namespace {
 
-constexpr std::int64_t kPassesAPlace = 4;  // enough that a pipeline idles a fifth of the time
+constexpr std::int64_t kPassesAPlace = 4;  // enough that a pipeline idles only a fifth of the time
 
-/// Passes overlap in a pipeline: without several of them its ranks would work one after the other.
-/// The most micro-batches, up to some for each place, that the batch can be cut into, unless the
-/// configuration has some.
+/// Passes overlap in a pipeline. Without several passes its ranks would work one after the other.
+/// Returns the micro-batch of the configuration, if it has one. Otherwise the batch is cut into as
+/// many micro-batches as possible, up to some for each place.
 std::int64_t micro_batch_for(const Config& config, const grid::Sizes& sizes) {
   const std::int64_t batch = config.train.batch;
   if (sizes.pipe == 1 || config.train.micro_batch != batch) return config.train.micro_batch;

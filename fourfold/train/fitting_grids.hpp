@@ -1,4 +1,4 @@
-// The grids that a model can be trained on, memory aside.
+// The grids that a model can be trained on, without regard to memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,21 +17,21 @@ struct Choice {
   std::int64_t micro_batch = 0;
 };
 
-/// With micro-batches for a pipeline, if the configuration has none.
+/// The choice of these sizes, with micro-batches for a pipeline if the configuration has none.
 Choice choice_of(const config::Config& config, const grid::Sizes& sizes);
 
-/// What is trained when it is chosen.
+/// The recipe that is trained with this choice.
 Recipe recipe_of(const config::Config& config, const Choice& choice);
 
-/// Why the model does not fit; empty if it does.
+/// Why the model does not fit. Empty if it fits.
 std::string misfit(const config::Config& config, const Choice& choice);
 
-/// Some of the grids that the strategy can be given and that the model fits, for the user; with a
-/// pipeline only where that belongs to it.
+/// Some of the grids that may be given for the strategy and that the model fits, as text for the
+/// user. Grids with a pipeline are named only if the strategy has one.
 std::string grids_that_work(const config::Config& config, int ranks);
 
-/// Those that the strategy takes by itself and that the model fits. Throws ConfigError that says
-/// why there is none.
+/// The grids that the strategy chooses by itself and that the model fits. Throws ConfigError that
+/// says why there is none.
 std::vector<Choice> fitting_choices(const config::Config& config, int ranks);
 
 }  // namespace fourfold::train

@@ -14,15 +14,15 @@ using config::Config;
 
 namespace {
 
-/// About what a rank needs.
+/// About the memory that a rank needs.
 double memory_needed(const Config& config, const Choice& choice) {
   const Recipe recipe = recipe_of(config, choice);
   if (choice.sizes.pipe == 1) return estimate(recipe, choice.sizes).memory;
   return static_cast<double>(peak_memory(recipe, choice.sizes).value());
 }
 
-/// Whether some grid of so many ranks has room. Only those with the fewest copies of the model are
-/// looked at.
+/// Whether some grid of `ranks` ranks has enough memory. Only grids with the fewest copies of the
+/// model are considered.
 bool have_room(const Config& config, int ranks, double memory) {
   std::vector<Choice> choices;
   try {
@@ -39,9 +39,9 @@ bool have_room(const Config& config, int ranks, double memory) {
   });
 }
 
-/// The fewest ranks that would do, of some multiples; 0 if none of them does.
+/// The smallest of some multiples of `ranks` that would be enough; 0 if none is.
 int enough_ranks(const Config& config, int ranks, double memory) {
-  // Every place of a pipeline would need a dry run of its own.
+  // For a pipeline, every place would need a dry run of its own.
   if (config::strategy_of(config.parallel.strategy).own.contains(grid::Axis::kPipe)) return 0;
   constexpr int kMostTimes = 64;
   constexpr int kMostRanks = 1 << 20;
@@ -51,8 +51,8 @@ int enough_ranks(const Config& config, int ranks, double memory) {
   return 0;
 }
 
-/// Half the micro-batch, a quarter of it and so on: the first that has room, else the smallest that
-/// the grid can split, else the one that there is.
+/// Tries half the micro-batch, a quarter of it and so on. Returns the first that has enough memory,
+/// else the smallest that the grid can split, else the current one.
 std::int64_t smaller_micro_batch(const Config& config, const Choice& choice, double memory) {
   std::int64_t smallest = choice.micro_batch;
   while (smallest % 2 == 0 && misfit(config, {choice.sizes, smallest / 2}).empty()) {

@@ -55,7 +55,7 @@ Json json_of(const comm::CounterKey& key, const comm::Count& count) {
           {"exposed_seconds", count.exposed_seconds.value()}};
 }
 
-/// Two means of so many values each as one.
+/// Combines two means of `count_a` and `count_b` values.
 template <class Number>
 Number mean(Number a, std::int64_t count_a, Number b, std::int64_t count_b) {
   const double share = static_cast<double>(count_b) / static_cast<double>(count_a + count_b);
@@ -222,7 +222,7 @@ void MetricsFiles::step(const StepMetrics& s) {
                                                    {"exposed_seconds", s.exposed.value()},
                                                    {"tokens_per_second", s.tokens_per_second},
                                                    {"mfu", s.mfu}};
-  std::deque<std::string> names;  // that the fields point to
+  std::deque<std::string> names;  // the names that the fields point to
   for (const CommunicationTime& time : s.communication) {
     const std::string key = concat(time.op, ".", time.axes);
     fields.emplace_back(names.emplace_back("seconds." + key), time.seconds.value());

@@ -1,4 +1,4 @@
-// What a run tells about its steps, and where it writes that.
+// The metrics of the steps of a run, and the files that they are written to.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,41 +17,41 @@
 
 namespace fourfold::train {
 
-/// What one kind of operation took in a step.
+/// The time that one kind of operation took in a step.
 struct CommunicationTime {
   schedule::Op op = schedule::Op::kBarrier;
   std::string axes;
   Seconds seconds;  ///< from an operation's first message to its end
-  Seconds exposed;  ///< in which compute stood still for it
+  Seconds exposed;  ///< time in which compute was blocked by it
 };
 
-/// One step, as rank 0 saw it, or the mean of several.
+/// One step, as rank 0 measured it, or the mean of several steps.
 struct StepMetrics {
-  std::int64_t step = 0;  ///< the last one
+  std::int64_t step = 0;  ///< the last of the steps
   double loss = 0;
   double grad_norm = 0;
   double rate = 0;
   Seconds seconds{};
-  Seconds exposed{};  ///< in which compute stood still for communication
+  Seconds exposed{};  ///< time in which compute was blocked by communication
   std::vector<CommunicationTime> communication{};
   double tokens_per_second = 0;
   double mfu = 0;
-  std::int64_t count = 1;  ///< of steps
+  std::int64_t count = 1;  ///< the number of steps
 
-  /// Becomes the mean of these steps and some later ones.
+  /// Makes this the mean of its steps and some later steps.
   void merge(const StepMetrics& later);
 };
 
 /// One validation, or the mean of several.
 struct Validation {
-  std::int64_t step = 0;  ///< of the last one
+  std::int64_t step = 0;  ///< the step of the last one
   double loss = 0;
   std::int64_t count = 1;
 
   void merge(const Validation& later);
 };
 
-/// A whole run. Memory and bytes are those of rank 0, or of the rank that has most, as said.
+/// A whole run. Memory and bytes are those of rank 0, or of the rank that has most, as noted.
 struct RunMetrics {
   RunFacts facts;
   int ranks = 1;
@@ -60,9 +60,9 @@ struct RunMetrics {
   comm::Counts communication;  ///< of rank 0, in all steps
   tensor::MemoryUse memory;    ///< the peak of each class, of the rank where it is largest
   Bytes construction;          ///< the peak before the first step, of the rank where it is largest
-  Bytes peak;                  ///< the same of the whole training
+  Bytes peak;                  ///< the same for the whole training
   Series<Validation> validations;
-  double tokens_per_second = 0;  ///< of the median step, the first left out
+  double tokens_per_second = 0;  ///< of the median step; the first step is left out
   FlopsPerSecond model_flops;    ///< of the median step
   FlopsPerSecond gemm_flops;     ///< of all ranks together, measured at the start
   double mfu = 0;
@@ -82,17 +82,17 @@ std::string to_json(const RunMetrics& run);
 void add(comm::Counts& sum, const comm::Counts& more);
 Seconds exposed(const comm::Counts& counts);
 
-/// Of the operations that had a peer to talk to.
+/// The times of operations in groups of more than one rank.
 std::vector<CommunicationTime> communication_times(const comm::Counts& counts);
 
 /// Exposed time by the axes of the groups.
 std::map<std::string, Seconds> exposed_by_axes(const StepMetrics& step);
 
-/// The median of the steps but the first, which is slower for reasons of its own; of a long run
-/// that of the means that are left.
+/// The median of the steps without the first, which is slower because of one-time work. For a long
+/// run it is the median of the means that are kept.
 Seconds median_step(const std::vector<StepMetrics>& steps);
 
-/// Of some times; zero of none.
+/// The median of some times; zero if there are none.
 Seconds median(std::vector<Seconds> times);
 
 /// The files of metrics in a run folder: metrics.jsonl, TensorBoard's events, log.txt.
@@ -102,7 +102,7 @@ class MetricsFiles {
 
   void step(const StepMetrics& step);
   void validation(std::int64_t step, double loss);
-  /// One line of the log.
+  /// Writes one line to the log.
   void log(const std::string& line);
 
  private:

@@ -17,7 +17,8 @@ bool is_finite(const at::Tensor& tensor) {
   return tensor.isfinite().all().item<bool>();
 }
 
-/// All parameters of the model in the order of use, and those that this rank has: null elsewhere.
+/// The names of all parameters of the model in the order of use, and the parameters of this rank,
+/// null for the others.
 struct Listed {
   std::vector<std::string> names;
   nn::Parameters here;
@@ -37,8 +38,8 @@ Listed listed(const tensor::Mesh& mesh, const model::Stages& stages) {
 }
 
 /// The place of this rank's first bad tensor in the order of a step: n parameters, the loss, n
-/// gradients backwards; times two, and one more where the cause may be another rank. The largest
-/// number if all is well here.
+/// gradients backwards. The place is multiplied by two, and one is added where another rank may be
+/// the cause. If all tensors are finite here, it is the largest number.
 std::int64_t first_bad(const nn::Parameters& parameters, const optim::AdamW& optimizer,
                        double loss) {
   using optim::Health;

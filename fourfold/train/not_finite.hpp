@@ -1,4 +1,5 @@
-// When the loss or a gradient is infinite or not a number: who had it first, and what it was.
+// Finds out, when the loss or a gradient is infinite or not a number, which rank and tensor had it
+// first.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,10 +8,10 @@
 
 namespace fourfold::train {
 
-/// Looks on all ranks for the first tensor that is not finite, in the order in which a step meets
+/// Looks on all ranks for the first tensor that is not finite, in the order in which a step uses
 /// them: parameters, the loss, and gradients from the last layer to the first. Throws an Error that
-/// names step, rank and tensor. Collective, after the optimizer has reduced the gradients. `loss`
-/// is this rank's part.
+/// names step, rank and tensor. Collective; call it after the optimizer has reduced the gradients.
+/// `loss` is this rank's part.
 [[noreturn]] void throw_not_finite(const tensor::Mesh& mesh, const model::Stages& stages,
                                    const optim::AdamW& optimizer, std::int64_t step, double loss);
 

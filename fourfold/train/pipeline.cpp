@@ -28,8 +28,9 @@ Pipeline::Pipeline(const Mesh& mesh, const model::Stages& stages)
   }
 }
 
-// --- what comes and goes. Forward passes come from the place before and go to the one after,
-// gradients the other way, around the ranks where the last chunk of one is followed by another.
+// --- transfers between stages. Hidden states come from the previous place and go to the next, and
+// gradients the other way. They go around the ranks where the last chunk of one place is followed
+// by another.
 
 const comm::Communicator& Pipeline::comm(bool forward) const {
   return mesh_->comm(Axis::kPipe, forward ? Purpose::kActivations : Purpose::kGradients);
@@ -39,7 +40,7 @@ bool Pipeline::needs_table_gradient(const Unit& unit) const {
   return owns_table_ && !unit.forward && last_of_step(unit) && part(unit).stage().first;
 }
 
-/// Lets arrive what the unit needs, while another computes.
+/// Starts to receive what the unit needs, while another unit computes.
 void Pipeline::expect(const Unit& unit) {
   if (needs_table_gradient(unit)) {
     const comm::Communicator& tables = mesh_->comm(Axis::kPipe, Purpose::kWeights);
@@ -78,7 +79,8 @@ Pipeline::Sent Pipeline::send(std::vector<Tensor> tensors, bool forward) const {
   return sent;
 }
 
-/// Waits for those that must have arrived long ago: the peer has sent what it computed since.
+/// Keeps a transfer until enough later ones have been sent. By then it has arrived long ago, since
+/// the peer has sent results that depend on it.
 void Pipeline::keep_sending(Sent sent) {
   const std::size_t lag = 2 * static_cast<std::size_t>(places_ * stages_->chunks());
   sent_.push_back(std::move(sent));
@@ -111,7 +113,7 @@ void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients,
   FOURFOLD_CHECK(found != open_.end(), "a backward pass without its forward pass");
   Open open = std::move(found->second);
   open_.erase(found);
-  open.sent.work.wait();  // gradients have come back of what was sent
+  open.sent.work.wait();  // it has ended: the gradients of what was sent have arrived
   torch::autograd::backward(open.outputs, gradients);
   if (!gpt.stage().first) {
     std::vector<Tensor> results;
@@ -174,8 +176,9 @@ double Pipeline::run_forward(std::int64_t micro_batches, std::int64_t tokens,
   return loss_;
 }
 
-// --- the table of tokens that the first and the last stage share. The first one owns it: the last
-// one's gradient is added to its own before its last pass ends, and new values come back.
+// --- the table of tokens that the first and the last stage share. The first stage owns it. The
+// gradient of the last stage is added to that of the first before its last pass ends, and the new
+// values are sent back.
 
 void Pipeline::share_table() {
   if (!table_) return;

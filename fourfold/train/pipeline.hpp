@@ -1,4 +1,4 @@
-// The passes of a step through a model that is cut into stages, each rank its own.
+// The passes of a step through a model that is cut into stages, where each rank has its own stages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,7 +23,7 @@ struct Pass {
   Tensor targets;
 };
 
-/// Reads a micro-batch of the step; with `data` false only what the batch is, without its tokens.
+/// Reads a micro-batch of the step. If `data` is false it only describes the batch, without tokens.
 using ReadPass = std::function<Pass(std::int64_t micro_batch, bool data)>;
 
 /// Called with the parameters of a stage before each of its backward passes.
@@ -31,29 +31,30 @@ using BeginPass = std::function<void(const nn::Parameters& parameters)>;
 
 class Pipeline {
  public:
-  /// Both stay while it is used. After the parameters have got their first values.
+  /// `mesh` and `stages` must outlive the pipeline. Call this after the parameters have been
+  /// initialised.
   Pipeline(const Mesh& mesh, const model::Stages& stages);
 
-  /// All forward and backward passes of a step of so many micro-batches; returns the sum of the
-  /// losses on ranks of the last stage, else 0.
+  /// Runs all forward and backward passes of a step of `micro_batches` micro-batches. Returns the
+  /// sum of the losses on ranks of the last stage, else 0.
   double run(std::int64_t micro_batches, std::int64_t tokens_of_step, const ReadPass& read,
              const BeginPass& begin_pass);
 
-  /// The forward passes alone, without a graph.
+  /// Runs only the forward passes, without a graph.
   double run_forward(std::int64_t micro_batches, std::int64_t tokens, const ReadPass& read);
 
-  /// After the parameters have changed: brings the table of tokens from the first stage to the
-  /// last, if they share it. It is waited for at its next use.
+  /// Must be called after the parameters have changed. Sends the table of tokens from the first
+  /// stage to the last, if they share it. The next use of the table waits for it.
   void share_table();
-  /// Waits for that.
+  /// Waits until the table has arrived.
   void settle();
 
  private:
   struct Sent {
     std::vector<Tensor> tensors;
-    comm::Work work;  // the last: it goes first, and waits before the tensors go
+    comm::Work work;  // last member: destroyed first, and waits before the tensors are freed
   };
-  /// A forward pass whose backward pass is still to come.
+  /// A forward pass whose backward pass has not run yet.
   struct Open {
     std::vector<Tensor> inputs;  // leaves of its graph
     std::vector<Tensor> outputs;
@@ -78,16 +79,16 @@ class Pipeline {
   const model::Stages* stages_;
   int places_;
   int place_;
-  nn::ParameterPtr table_;  // that the first and the last stage share, on these two
+  nn::ParameterPtr table_;  // shared by the first and the last stage; null on other ranks
   bool owns_table_ = false;
   std::int64_t micro_batches_ = 0;
   double loss_ = 0;
   std::map<std::pair<int, std::int64_t>, Open> open_;  // by chunk and micro-batch
-  std::vector<Tensor> expected_;                       // what the next unit needs from elsewhere
+  std::vector<Tensor> expected_;  // tensors that the next unit receives from other ranks
   comm::Work arriving_;
   Tensor table_gradient_;
   comm::Work table_arriving_;
-  std::deque<Sent> sent_;  // that nothing else waits for
+  std::deque<Sent> sent_;  // transfers that nothing else waits for
   Sent table_sent_;
   std::shared_ptr<nn::Arrival> table_arrival_;
 };

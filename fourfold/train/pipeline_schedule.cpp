@@ -8,8 +8,8 @@
 namespace fourfold::train {
 
 std::vector<Unit> forward_units(int places, int chunks, std::int64_t micro_batches) {
-  // As many micro-batches as there are places go through one chunk, then through the next: when the
-  // last of them has left a rank, the first comes around to it again.
+  // As many micro-batches as there are places go through one chunk, then through the next. When the
+  // last of them has left a rank, the first one arrives there again.
   std::vector<Unit> units;
   const std::int64_t group = chunks == 1 ? micro_batches : places;
   for (std::int64_t first = 0; first < micro_batches; first += group) {
@@ -28,7 +28,7 @@ std::vector<Unit> pipeline_units(int places, int place, int chunks, std::int64_t
   std::vector<Unit> backward = forward;
   for (Unit& unit : backward) unit = {false, chunks - 1 - unit.chunk, unit.micro_batch};
 
-  // Passes on their way to the end of the model and back to here.
+  // The number of passes that are between here and the end of the model, there and back.
   const std::int64_t behind = places - 1 - place;
   const std::int64_t ahead = chunks == 1 ? behind : 2 * behind + std::int64_t{chunks - 1} * places;
   const auto count = static_cast<std::int64_t>(forward.size());

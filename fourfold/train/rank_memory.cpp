@@ -25,7 +25,7 @@ std::string to_string(const RankMemory& memory) {
 
 namespace {
 
-/// Zero where the configuration does not say.
+/// The memory of the configuration; zero where it is not set.
 Bytes memory_of_device(const config::Config& config) {
   constexpr double kGib = 1 << 30;
   return Bytes(static_cast<std::int64_t>(config.device.memory_gib * kGib));
@@ -68,10 +68,10 @@ Bytes peak_of(const StepRecord& record) {
   return record.peak();
 }
 
-/// What a rank does in a step of so many layers and passes.
+/// The cost of a step of `layers` layers and `passes` passes.
 StepCost cost_of(Recipe recipe, std::int64_t layers, std::int64_t passes,
                  const grid::Sizes& sizes) {
-  // Of the weights that can be kept, as large a share.
+  // The same share of the weights can be kept.
   recipe.overlap.keep = recipe.overlap.keep * layers / recipe.model.layers;
   recipe.model.layers = layers;
   recipe.batch = passes * recipe.micro_batch;
@@ -84,12 +84,12 @@ StepCost cost_of(Recipe recipe, std::int64_t layers, std::int64_t passes,
   return cost;
 }
 
-/// The value at `n` of what grows evenly, from those at 1 and 2.
+/// The value at `n` of a linear function, from its values at 1 and 2.
 double at(std::int64_t n, double one, double two) {
   return one + static_cast<double>(n - 1) * (two - one);
 }
 
-/// The cost of all layers and so many passes.
+/// The cost of all layers and `passes` passes.
 StepCost cost_of_layers(const Recipe& recipe, std::int64_t passes, const grid::Sizes& sizes) {
   const StepCost one = cost_of(recipe, 1, passes, sizes);
   const std::int64_t layers = recipe.model.layers;
@@ -106,14 +106,15 @@ StepCost estimate(const Recipe& recipe, const grid::Sizes& sizes) {
   const std::int64_t passes = recipe.batch / recipe.micro_batch;
   if (passes == 1) return one;
   const StepCost two = cost_of_layers(recipe, 2, sizes);
-  // A third pass takes the memory that the second one had.
+  // A third pass reuses the memory of the second.
   return {at(passes, one.bytes, two.bytes), two.memory};
 }
 
 namespace {
 
-/// The peak of one rank. Sums of gradients that are under way may pile up from pass to pass until
-/// they fill the window: as many passes are looked at as that takes, up to some.
+/// The peak of one rank. Sums of gradients under way may accumulate from pass to pass until they
+/// fill the window. So the number of passes is increased until the peak stays the same, up to a
+/// limit.
 Bytes peak_of_rank(const grid::Grid& grid, int rank, const Recipe& recipe) {
   constexpr std::int64_t kMostTimes = 8;
   const std::int64_t all = recipe.batch / recipe.micro_batch;

@@ -11,14 +11,14 @@
 
 namespace fourfold::train {
 
-/// What the tensors of a rank may take.
+/// The memory that the tensors of a rank may use.
 struct RankMemory {
   Bytes bytes;
   std::string origin;  ///< where the number comes from, for the user
-  /// Whether the user has set it: then a grid that was given and needs more is refused.
+  /// Whether the user has set it. If so, a given grid that needs more is refused.
   bool limit = false;
 
-  /// More than any grid needs.
+  /// An amount that no grid exceeds.
   static RankMemory unlimited();
   bool is_unlimited() const;
 };
@@ -26,28 +26,29 @@ struct RankMemory {
 /// "64.0 GiB (device.memory_gib)".
 std::string to_string(const RankMemory& memory);
 
-/// For training: device.memory_gib, or what is free on this host, divided by the ranks that run
-/// here. An eighth of it is left for what is not a tensor: messages on their way, samples, what the
-/// allocator cannot use.
+/// The memory for training: device.memory_gib, or the free memory of this host divided by the
+/// number of ranks that run on it. An eighth of the free memory is reserved for everything that is
+/// not a tensor: messages in flight, samples, and memory that the allocator cannot use.
 RankMemory memory_for_training(const config::Config& config, int ranks_here);
 
-/// The same on the ranks of a world, whose hosts may differ: the smallest of all. Collective.
+/// The same on the ranks of a world, whose hosts may differ: the smallest value of all ranks.
+/// Collective.
 RankMemory memory_for_training(const config::Config& config, const comm::World& world,
                                const comm::Communicator& everyone);
 
-/// For a dry run, where the ranks do not exist: device.memory_gib, or all memory of this machine
-/// for one of them. Never a limit.
+/// The memory for a dry run, where the ranks do not exist: device.memory_gib, or all memory of this
+/// machine for one rank. It is never a limit.
 RankMemory memory_for_dry_run(const config::Config& config);
 
-/// What a rank does in a step.
+/// What a rank needs in a step.
 struct StepCost {
-  double bytes = 0;   ///< that it sends
-  double memory = 0;  ///< the peak of its tensors, of the model's construction, too
+  double bytes = 0;   ///< the bytes that it sends
+  double memory = 0;  ///< the peak of its tensors, including the construction of the model
 };
 
-/// All layers send and hold the same, and so do all passes: a few small dry runs tell what many
-/// would cost. Of a small model with many passes the memory may be more, by the window of overlaps.
-/// Not for grids with a pipeline.
+/// All layers send and hold the same, and so do all passes. So a few small dry runs are enough to
+/// estimate the cost of many layers and passes. For a small model with many passes the memory may
+/// be larger by the window of overlaps. Not for grids with a pipeline.
 StepCost estimate(const Recipe& recipe, const grid::Sizes& sizes);
 
 /// The peak of the tensors of a rank, by dry runs of all layers, and of as many passes as can

@@ -26,7 +26,7 @@ namespace fourfold::train {
 
 namespace {
 
-/// The largest that the process has been in memory.
+/// The largest resident size of the process so far.
 Bytes peak_rss() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -133,7 +133,7 @@ class Run {
     say(concat("run folder ", folder_));
   }
 
-  /// To the user and the log, as soon as there is one; from the first rank.
+  /// Writes a line to the user and, once it exists, to the log. Only the first rank does this.
   void say(const std::string& line) {
     if (!first_) return;
     console_->say(line);
@@ -166,14 +166,15 @@ class Run {
                            .mfu = speed / metrics_.gemm_flops};
     metrics_.steps.add(step);
     files_->step(step);
-    // The last ones tell best how long the others will take; the first one tells least.
+    // The last steps predict best how long the others will take, and the first step predicts worst.
     constexpr std::size_t kRecent = 100;
     if (number == 2 || recent_.size() == kRecent) recent_.erase(recent_.begin());
     recent_.push_back(seconds);
     tell(step);
   }
 
-  /// What was communicated since the last time. The end of a step's operations may be in the next.
+  /// What was communicated since the last call. The last operations of a step may count for the
+  /// next.
   comm::Counts take_counts() {
     comm::Counts counts = world_->take_counters();
     add(metrics_.communication, counts);
@@ -186,7 +187,7 @@ class Run {
     const comm::Phase phase = world_->phase("collecting traces");
     traces_ = tracer_->collect();
     tracer_.reset();
-    world_->reset_counters();  // it is no part of training
+    world_->reset_counters();  // it does not belong to training
     if (!first_ || spec_.trace.empty()) return;
     write_text(spec_.trace, report::chrome_trace(traces_));
     say(concat("the trace is in ", spec_.trace));
@@ -213,14 +214,14 @@ class Run {
     const comm::Phase phase = world_->phase("validating");
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
-    world_->reset_counters();  // it is no part of training
+    world_->reset_counters();  // it does not belong to training
     if (!first_) return;
     metrics_.validations.add({.step = number, .loss = loss});
     files_->validation(number, loss);
     say(concat("step ", number, "  validation loss ", loss));
   }
 
-  /// What other programs need beside the weights to use the model.
+  /// Writes what other programs need besides the weights to use the model.
   void save_description() {
     const std::int64_t end = data_.tokenizer ? data_.tokenizer->end_of_text() : -1;
     write_text(folder_ + "/config.json", checkpoint::model_config(recipe_.model, end));
@@ -252,14 +253,14 @@ class Run {
   RunSpec spec_;
   const Console* console_;
   tensor::MemoryMeter* meter_;
-  bool first_;  // this is rank 0, which speaks and writes
+  bool first_;  // whether this is rank 0, which reports and writes
   Dataset data_;
   Recipe recipe_;
   std::optional<Mesh> mesh_;
   std::optional<Trainer> trainer_;
   std::string folder_;
   std::optional<MetricsFiles> files_;
-  std::vector<std::string> said_;  // before there were files
+  std::vector<std::string> said_;  // lines from before there were files
   RunMetrics metrics_;
   std::vector<Seconds> recent_;            // times of the last steps
   std::optional<Tracer> tracer_;           // until the traces are collected

@@ -12,30 +12,30 @@
 
 namespace fourfold::train {
 
-/// Where rank 0 speaks to the user.
+/// Where rank 0 writes to the user.
 struct Console {
-  std::function<void(const std::string&)> say;   ///< a line that stays
-  std::function<void(const std::string&)> show;  ///< one that the next one may replace
-  bool lively = false;                           ///< somebody watches: show every step
+  std::function<void(const std::string&)> say;   ///< writes a line that stays
+  std::function<void(const std::string&)> show;  ///< writes a line that the next one may replace
+  bool lively = false;                           ///< a user is watching: show every step
 };
 
 struct RunSpec {
   config::Config config;
-  std::string name = "run";          ///< of the configuration, for the folder
-  std::string out;                   ///< the run's folder; empty: a new one in runs/
+  std::string name = "run";          ///< the name of the configuration, for the folder
+  std::string out;                   ///< the folder of the run; empty: a new one in runs/
   std::string json;                  ///< a file for the results, or empty
   std::string report;                ///< a file for a page about the run, or empty
   std::string trace;                 ///< a file for the timeline of all ranks, or empty
-  TraceSteps trace_steps{};          ///< for the trace and the page's picture
+  TraceSteps trace_steps{};          ///< for the trace and the timeline of the page
   std::string command;               ///< the line that started the run, for the results
-  Facts versions;                    ///< of the program and its libraries, too
-  std::vector<std::string> remarks;  ///< about the machine: said first
+  Facts versions;                    ///< of the program and its libraries
+  std::vector<std::string> remarks;  ///< about the machine; they are written first
 };
 
-/// Trains on the ranks of this world; collective. Nothing is written before everything that can be
-/// wrong with the input has been looked at. The folder then holds config.toml, log.txt,
-/// metrics.jsonl, TensorBoard's events, and at the end the model: model.safetensors, config.json,
-/// generation_config.json and the tokenizer's files. Throws ConfigError for what the user can fix.
+/// Trains on the ranks of this world; collective. Nothing is written before all input has been
+/// checked. The folder then holds config.toml, log.txt, metrics.jsonl, TensorBoard's events, and at
+/// the end the model: model.safetensors, config.json, generation_config.json and the tokenizer's
+/// files. Throws ConfigError for mistakes that the user can fix.
 void run(comm::World& world, RunSpec spec, const Console& console);
 
 /// Throws ConfigError that names --out when no new folder can be made there.

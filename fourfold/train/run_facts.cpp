@@ -71,7 +71,8 @@ std::string with_commas(std::int64_t number) {
 std::int64_t parameter_count(const model::GptSpec& spec) {
   const std::int64_t width = spec.width;
   const std::int64_t norm = 2 * width;
-  // Weights and biases of query, key and value, of the projection, and of the network's two layers.
+  // These are the weights and biases of query, key and value, of the projection, and of the
+  // network's two layers.
   const std::int64_t block = 2 * norm + 12 * width * width + 9 * width;
   const std::int64_t tables = spec.tied ? 1 : 2;
   return (tables * spec.vocabulary + spec.context) * width + spec.layers * block + norm;

@@ -1,4 +1,4 @@
-// What a run is and where it runs: for its first lines, its results and its page.
+// Facts about a run and its machine, for its first lines, its results and its page.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,9 +18,9 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 
 struct RunFacts {
   std::string started;                             ///< "2025-03-01 14:05:09 +0100"
-  std::string command;                             ///< empty when nobody told it
+  std::string command;                             ///< empty if unknown
   Facts versions;                                  ///< of the program and the libraries
-  std::vector<std::pair<std::string, int>> hosts;  ///< and the ranks of each
+  std::vector<std::pair<std::string, int>> hosts;  ///< with the number of ranks of each
   std::string strategy;
   std::string grid;
   std::string precision;
@@ -29,24 +29,24 @@ struct RunFacts {
   std::int64_t sequences_per_step = 0;
   std::int64_t tokens_per_step = 0;
   std::string data;               ///< its path
-  std::int64_t train_tokens = 0;  ///< of an epoch
+  std::int64_t train_tokens = 0;  ///< in an epoch
   std::int64_t validation_tokens = 0;
-  double epochs = 0;      ///< how often the run sees them
-  std::string init_from;  ///< empty: weights by chance
-  Seconds total{};        ///< once the run is over
+  double epochs = 0;      ///< how often the run sees the training tokens
+  std::string init_from;  ///< empty: random initial weights
+  Seconds total{};        ///< set when the run is over
 };
 
-/// `config` is resolved: its vocabulary and grid are known.
+/// `config` must be resolved: its vocabulary and grid are known.
 RunFacts facts_of(const comm::World& world, const config::Config& config, const Dataset& data);
 
-/// "124.4 M parameters in float32, strategy 4d on x=2; 900 steps of 1,024 tokens (16 sequences of
-/// 64): 1.80 epochs of 512,345 tokens": how large a thing has been started.
+/// Describes the size of the run: "124.4 M parameters in float32, strategy 4d on x=2; 900 steps of
+/// 1,024 tokens (16 sequences of 64): 1.80 epochs of 512,345 tokens".
 std::string describe(const RunFacts& facts);
 
-/// All of them, for a table.
+/// All facts, for a table.
 Facts listed(const RunFacts& facts);
 
-/// Elements of all weights of the model.
+/// The number of elements of all weights of the model.
 std::int64_t parameter_count(const model::GptSpec& spec);
 
 /// "1,234,567".

@@ -29,7 +29,7 @@ std::string time_stamp() {
   return text.data();
 }
 
-/// The folder that exists and in which `path` would be made.
+/// The existing folder in which `path` would be made.
 fs::path nearest_parent(const fs::path& path) {
   fs::path parent = fs::absolute(path).lexically_normal();
   std::error_code error;
@@ -37,7 +37,7 @@ fs::path nearest_parent(const fs::path& path) {
   return parent;
 }
 
-/// The last step that metrics.jsonl tells of; 0 for none. The last line may be half written.
+/// The last step in metrics.jsonl; 0 for none. The last line may be incomplete.
 std::int64_t last_step(const std::string& folder) {
   std::ifstream file(folder + "/metrics.jsonl");
   std::int64_t last = 0;
@@ -49,7 +49,7 @@ std::int64_t last_step(const std::string& folder) {
   return last;
 }
 
-/// " of 900", as its configuration says; empty when that cannot be read.
+/// " of 900", from the run's configuration. Empty when that cannot be read.
 std::string of_all_steps(const std::string& folder) {
   try {
     const config::Source source{.path = folder + "/config.toml", .needs_data = false};
@@ -102,7 +102,7 @@ std::string make_run_folder(const std::string& out, const std::string& name) {
       throw ConfigError(concat("the run folder ", attempt, " cannot be made: ", error.message(),
                                "; name another with --out"));
     }
-    // Another run of the same second has the one that is there.
+    // If the folder exists, it belongs to another run that started in the same second.
     if (made || !out.empty()) return attempt;
   }
 }

@@ -24,7 +24,8 @@ std::string about(const config::Config& config, const RunMetrics& run) {
                 config::to_string(config.train.precision), " \u00b7 grid ", run.grid);
 }
 
-/// Of the time of all steps but the first, which is slower for reasons of its own.
+/// The exposed share of the time of all steps but the first, which is slower because of one-time
+/// work.
 double exposed_share(const std::vector<StepMetrics>& steps) {
   Seconds exposed;
   Seconds total;

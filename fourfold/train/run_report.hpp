@@ -1,4 +1,4 @@
-// A finished run as the data of its page.
+// Converts a finished run to the data of its page.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// What happens step by step in a run of any length, in bounded memory.
+// Entries for the steps of a run of any length, in bounded memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace fourfold::train {
 
-/// As many entries of a series are kept.
+/// The most entries of a series that are kept.
 inline constexpr std::size_t kMostEntries = 4096;
 
-/// Every entry of a short series; of a longer one the first entry, and for each further 2, 4, 8,
-/// ... their mean, so that the whole series is covered by at most kMostEntries. An `Entry` has
-/// `count`, the number of those that it stands for, and `merge`, which makes it the mean of itself
-/// and a later one.
+/// Keeps every entry of a short series. Of a longer series it keeps the first entry, and the means
+/// of each 2, 4, 8, ... further entries, so that the whole series is covered by at most
+/// kMostEntries. An `Entry` has `count`, the number of original entries that it stands for, and
+/// `merge`, which makes it the mean of itself and a later one.
 template <class Entry>
 class Series {
  public:
@@ -31,9 +31,9 @@ class Series {
   }
 
   bool empty() const { return entries_.empty(); }
-  /// From the first to the last.
+  /// The entries from the first to the last.
   const std::vector<Entry>& entries() const { return entries_; }
-  /// The last one by itself.
+  /// The last entry that was added, not merged.
   const Entry& last() const {
     FOURFOLD_CHECK(!empty(), "nothing has happened yet");
     return last_;
@@ -42,7 +42,7 @@ class Series {
  private:
   bool is_full(const Entry& entry) const { return entry.count >= stride_; }
 
-  /// Makes one of every two neighbours behind the first.
+  /// Merges every two neighbours after the first entry.
   void halve() {
     std::size_t kept = 1;
     for (std::size_t i = 1; i < entries_.size(); i += 2) {
@@ -56,7 +56,7 @@ class Series {
 
   std::vector<Entry> entries_;
   Entry last_{};
-  std::int64_t stride_ = 1;  // that an entry behind the first stands for
+  std::int64_t stride_ = 1;  // how many originals an entry after the first stands for
 };
 
 }  // namespace fourfold::train

@@ -22,16 +22,17 @@ namespace {
 struct Candidate {
   Choice choice;
   double rank = 0;    ///< the lower the better
-  double memory = 0;  ///< about what a rank needs
+  double memory = 0;  ///< about the memory that a rank needs
 };
 
-/// Bytes say nothing about how long the ranks of a pipeline idle: the most even grid is the best.
+/// Bytes do not say how long the ranks of a pipeline idle. So the most even grid counts as the
+/// best.
 Candidate with_pipeline(const Choice& choice) {
   const grid::Sizes& s = choice.sizes;
   return {choice, static_cast<double>(std::max({s.x, s.y, s.z, s.data, s.pipe})), 0};
 }
 
-/// The best first.
+/// The candidates, the best first.
 std::vector<Candidate> by_preference(const Config& config, const std::vector<Choice>& choices,
                                      bool pipeline) {
   std::vector<Candidate> all;
@@ -48,10 +49,10 @@ std::vector<Candidate> by_preference(const Config& config, const std::vector<Cho
   return all;
 }
 
-/// The first that has room. Leaves in the others what they need.
+/// The first candidate with enough memory. Records in the others how much they need.
 std::optional<std::size_t> first_with_room(const Config& config, std::vector<Candidate>& candidates,
                                            Bytes memory) {
-  // What is estimated to need so much more does not fit; the rest is looked at closely.
+  // A candidate with a larger estimate does not fit. The others are examined exactly.
   constexpr double kDoubt = 1.1;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     Candidate& one = candidates[i];
@@ -79,7 +80,7 @@ std::optional<std::size_t> first_with_room(const Config& config, std::vector<Can
              to_string(memory), memory_advice(config, ranks, least.choice, memory.bytes)));
 }
 
-/// For a grid that the user has named.
+/// Checks a grid that the user has given.
 std::string settle_given(const Config& config, int ranks, const RankMemory& memory) {
   const Choice given = {config.parallel.sizes, config.train.micro_batch};
   const int needed = grid::Grid(given.sizes).ranks();
@@ -87,7 +88,7 @@ std::string settle_given(const Config& config, int ranks, const RankMemory& memo
     throw ConfigError(concat("the grid ", given.sizes, " needs ", needed, " ranks, not ", ranks,
                              "; with ", ranks, " these work: ", grids_that_work(config, ranks)));
   }
-  // Who builds the model on it will say why it does not fit.
+  // If the model does not fit, building it will report why.
   if (memory.is_unlimited() || !misfit(config, given).empty()) return {};
   const Bytes peak = peak_memory(recipe_of(config), given.sizes);
   if (peak <= memory.bytes) return {};
@@ -146,7 +147,7 @@ void check_fit(const config::Config& config) {
     throw ConfigError(concat(reason, "; with ", grid.ranks(),
                              " ranks these grids work: ", grids_that_work(config, grid.ranks())));
   }
-  // All layers are built alike.
+  // All layers are built alike, so that one for each stage is enough.
   const std::int64_t stages = std::int64_t{sizes.pipe} * config.parallel.chunks;
   recipe.model.layers = std::min(recipe.model.layers, stages);
   comm::World world = comm::recording::open(0, grid.ranks());

@@ -1,4 +1,4 @@
-// From a configuration to what is trained.
+// Converts a configuration to a recipe.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace fourfold::train {
 
-/// The vocabulary must be known by now.
+/// The vocabulary of the configuration must be known.
 Recipe recipe_of(const config::Config& config);
 
-/// "overlaps: all; each rank's samples go in two halves": for people.
+/// A description for people: "overlaps: all; each rank's samples go in two halves".
 std::string describe(const tensor::Overlap& overlap, int parts);
 
 }  // namespace fourfold::train

@@ -9,10 +9,10 @@ namespace fourfold::train {
 
 namespace {
 
-/// Stands for everything that ranks must agree on before they train together.
+/// A digest of everything that ranks must agree on before they train together.
 std::int64_t digest_of(const config::Config& config, const Dataset& dataset) {
   config::Config shared = config;
-  shared.data = {};  // paths may differ from host to host; what they lead to may not
+  shared.data = {};  // paths may differ between hosts, but not the data
   shared.train.init_from.clear();
   data::Digest digest;
   digest.add(config::to_toml(shared));

@@ -14,7 +14,7 @@ namespace {
 
 using Words = std::vector<std::int64_t>;
 
-/// What the first rank tells the others, before its text.
+/// What the first rank sends to the others before its text.
 struct Decision {
   std::int64_t refused = 0;
   std::int64_t letters = 0;
@@ -43,7 +43,7 @@ void apply(const Decision& decision, config::Config& config) {
   config.train.micro_batch = decision.micro_batch;
 }
 
-/// The first rank's text on all ranks, which know its length.
+/// Sends the first rank's text to all ranks, which know its length.
 void share(const comm::Communicator& everyone, std::string& text) {
   Words letters(text.begin(), text.end());
   everyone.broadcast(comm::view(letters), 0).wait();

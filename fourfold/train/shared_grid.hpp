@@ -10,12 +10,13 @@
 
 namespace fourfold::train {
 
-/// Gives a configuration its grid, as settle_grid.
+/// Gives a configuration its grid, like settle_grid.
 using SettleGrid = std::function<std::string(config::Config& config, const RankMemory& memory)>;
 
 /// Calls `settle` on the first rank, with the memory of the rank that has the least, and gives all
-/// ranks its result: to find a grid takes many dry runs, ranks may share a core, and all must take
-/// the same one. What `settle` throws as ConfigError is thrown on all ranks. Collective.
+/// ranks its result. Only one rank does this because finding a grid takes many dry runs, ranks may
+/// share a core, and all ranks must use the same grid. If `settle` throws ConfigError, it is thrown
+/// on all ranks. Collective.
 std::string settle_on_all_ranks(comm::World& world, config::Config& config,
                                 const SettleGrid& settle);
 

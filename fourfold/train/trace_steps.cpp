@@ -10,7 +10,7 @@ namespace fourfold::train {
 
 namespace {
 
-/// The one that is traced unless others are named.
+/// The step that is traced by default.
 constexpr std::int64_t kUsualStep = 3;
 
 }  // namespace

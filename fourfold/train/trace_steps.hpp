@@ -1,4 +1,4 @@
-// Which steps of a run are traced.
+// The steps of a run that are traced.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace fourfold::train {
 
-/// From one step to another, both included; none if `first` is 0.
+/// The steps from `first` to `last`, both included. No steps if `first` is 0.
 struct TraceSteps {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -16,8 +16,8 @@ struct TraceSteps {
   bool operator==(const TraceSteps&) const = default;
 };
 
-/// "3-5", or "3" for one, of a run of `steps` steps. An empty text means one step that no longer
-/// warms up, if there is one. Throws ConfigError that names --trace-steps.
+/// Parses "3-5", or "3" for one step, of a run of `steps` steps. An empty text means one step after
+/// the warm-up, if there is one. Throws ConfigError that names --trace-steps.
 TraceSteps parse_trace_steps(const std::string& text, std::int64_t steps);
 
 }  // namespace fourfold::train

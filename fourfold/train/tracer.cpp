@@ -17,7 +17,7 @@ using tensor::Mesh;
 
 namespace {
 
-/// Axes along which there is but one rank say nothing.
+/// The rank's place on the grid, without axes of one rank.
 std::string place_of(const Mesh& mesh) {
   std::vector<std::string> parts;
   for (const grid::Axis axis : grid::kAllAxes) {
@@ -26,7 +26,7 @@ std::string place_of(const Mesh& mesh) {
   return join(parts, " ");
 }
 
-/// This rank's, with times on the clock of rank 0.
+/// The trace of this rank, with times on the clock of rank 0.
 RankTrace own_trace(const Mesh& mesh, const comm::Timeline& timeline, Seconds offset) {
   RankTrace trace;
   trace.rank = mesh.world().rank();
@@ -47,7 +47,7 @@ RankTrace own_trace(const Mesh& mesh, const comm::Timeline& timeline, Seconds of
   return trace;
 }
 
-/// Bytes in words that a communicator can carry, the first of them their number.
+/// Bytes packed in words that a communicator can send. The first word is the number of bytes.
 using Words = std::vector<std::int64_t>;
 
 Words packed(const RankTrace& trace) {

@@ -1,4 +1,4 @@
-// Traces some steps of a run on every rank, and brings the traces together.
+// Traces some steps of a run on every rank, and gathers the traces.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace fourfold::train {
 
-/// Every rank calls all of it in the same order; messages are sent only after the traced steps.
+/// Every rank must call the functions in the same order. Messages are only sent after the traced
+/// steps.
 class Tracer {
  public:
   Tracer(tensor::Mesh& mesh, TraceSteps steps) : mesh_(&mesh), steps_(steps) {}
@@ -19,7 +20,8 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  /// Around the step that is timed. After the last one operations may still be under way.
+  /// Call these around the step that is timed. After the last traced step operations may still be
+  /// under way.
   void begin_step(std::int64_t number);
   void end_step(std::int64_t number);
 
@@ -27,7 +29,8 @@ class Tracer {
   /// the next step needed their results.
   bool ends_with(std::int64_t number) const { return number == steps_.last + 1; }
 
-  /// Stops tracing. The traces of all ranks, on rank 0; nothing on the others. Collective.
+  /// Stops tracing. Returns the traces of all ranks on rank 0, and nothing on other ranks.
+  /// Collective.
   std::vector<report::RankTrace> collect();
 
  private:

@@ -39,13 +39,13 @@ const Recipe& checked(const Recipe& recipe, const Mesh& mesh) {
   return recipe;
 }
 
-/// What a pass, or a step with a pipeline, brings together, in its order: learned from a dry one of
+/// The order in which a pass, or with a pipeline a step, gathers. It is learned from a dry run of
 /// the same model.
 tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
                                  const Recipe& recipe) {
   std::vector<std::string> names;
   {
-    const tensor::MemoryMeter aside;  // it is no part of this rank's memory
+    const tensor::MemoryMeter aside;  // it does not count as this rank's memory
     const tensor::MemoryMeter::Counting counting(aside);
     comm::World world = comm::recording::open(mesh.world().rank(), mesh.world().size());
     const Mesh dry(world, mesh.grid(), mesh.overlap());
@@ -70,7 +70,7 @@ tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
   return order;
 }
 
-/// The sum over all ranks.
+/// Sums over all ranks.
 template <std::size_t kCount>
 void sum_over_everyone(const Mesh& mesh, std::array<double, kCount>& values) {
   if (mesh.everyone().size() == 1) return;
@@ -95,7 +95,7 @@ Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
       pipeline_(mesh, stages_) {
   model::check_owners(mesh, stages_);
   for (int i = 0; fill && i < stages_.chunks(); ++i) fill(stages_[i]);
-  settle();  // the copy of a table that the optimizer does not have exists from now on, too
+  settle();  // from here on the copy of the table exists, too, which the optimizer does not have
 }
 
 Pass Trainer::read_pass(std::int64_t first_sample, bool data, const ReadSample& read) const {
@@ -128,7 +128,7 @@ ReadPass Trainer::reader(std::int64_t number, const ReadSample& read) const {
   };
 }
 
-/// Forward and backward; returns this rank's part of the loss.
+/// Runs a forward and a backward pass. Returns this rank's part of the loss.
 double Trainer::run_pass(const Pass& pass) {
   const Tensor part = model().loss(pass.tokens, pass.targets, pass.batch,
                                    recipe_.batch * recipe_.model.context, true);
@@ -136,7 +136,7 @@ double Trainer::run_pass(const Pass& pass) {
   return mesh_->dry() ? 0 : part.item<double>();
 }
 
-/// Forward and backward passes of a step; returns this rank's part of the loss.
+/// Runs the forward and backward passes of a step. Returns this rank's part of the loss.
 double Trainer::run_passes(optim::AdamW::Step& step, const ReadPass& read) {
   double loss = 0;
   for (std::int64_t i = 0; i < passes(); ++i) {

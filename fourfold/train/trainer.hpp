@@ -1,4 +1,4 @@
-// Training steps of a GPT: batches in, parameters changed, loss and norm out.
+// Training steps of a GPT: a step reads batches, changes the parameters and returns loss and norm.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,19 +14,19 @@ namespace fourfold::train {
 struct Recipe {
   model::GptSpec model;
   std::int64_t batch = 0;        ///< sequences of a step, over the whole grid
-  std::int64_t micro_batch = 0;  ///< of a forward pass; divides the batch
-  int chunks = 1;                ///< stages of the pipeline that a rank has
+  std::int64_t micro_batch = 0;  ///< sequences of a forward pass; divides the batch
+  int chunks = 1;                ///< stages of the pipeline on each rank
   optim::AdamWSpec optimizer;
   optim::RateSchedule rates;
-  double clip = 0;          ///< the largest global norm of the gradients; 0: any
-  tensor::Overlap overlap;  ///< for the mesh that it is trained on
+  double clip = 0;          ///< the largest global norm of the gradients; 0: no limit
+  tensor::Overlap overlap;  ///< for the mesh of the training
 };
 
-/// Throws ConfigError for passes that do not divide, and for what does not go with a pipeline of so
-/// many places.
+/// Throws ConfigError for passes that do not divide the batch, and for settings that cannot be
+/// combined with a pipeline of `places` places.
 void check_recipe(const Recipe& recipe, int places);
 
-/// Writes the tokens of a sample, and for each the one that follows it.
+/// Writes the tokens of a sample, and for each token the one that follows it.
 using ReadSample =
     std::function<void(std::int64_t sample, std::int64_t* tokens, std::int64_t* targets)>;
 
@@ -39,16 +39,17 @@ struct StepResult {
 class Trainer {
  public:
   /// Throws ConfigError that says what to change when the model does not fit the grid. `fill` may
-  /// give the parameters other values than the random ones.
+  /// replace the random initial values of the parameters.
   Trainer(const Mesh& mesh, const Recipe& recipe,
           const std::function<void(const model::Gpt&)>& fill = {});
 
-  /// Step 1, 2, ...: its samples are those from (number - 1) * batch on. On a dry mesh nothing is
-  /// read, and the result means nothing. Throws Error, on all ranks and before any parameter has
-  /// changed, when the loss or a gradient is not finite: it names step, rank and tensor.
+  /// Runs step 1, 2, ...: its samples begin with number (number - 1) * batch. On a dry mesh nothing
+  /// is read, and the result is meaningless. When the loss or a gradient is not finite, throws
+  /// Error on all ranks, before any parameter has changed. The error names step, rank and tensor.
   StepResult step(std::int64_t number, const ReadSample& read);
 
-  /// Waits for what the last step has left under way. The next step would, too.
+  /// Waits for operations that the last step has left under way. The next step would wait for them,
+  /// too.
   void settle();
 
   /// The mean loss of the samples 0 to passes * micro_batch, without dropout.
@@ -57,7 +58,7 @@ class Trainer {
   const Recipe& recipe() const { return recipe_; }
   /// This rank's parts of the model.
   const model::Stages& stages() const { return stages_; }
-  /// The model, where it is not cut into stages.
+  /// The model, if it is not cut into stages.
   const model::Gpt& model() const { return stages_.whole(); }
 
  private:
@@ -71,13 +72,13 @@ class Trainer {
   const Mesh* mesh_;
   Recipe recipe_;
   model::Stages stages_;
-  tensor::GatherPlan gathers_;  // of a pass, or of all passes of a step if there is a pipeline
+  tensor::GatherPlan gathers_;  // of a pass, or with a pipeline of all passes of a step
   optim::AdamW optimizer_;
   Pipeline pipeline_;
 };
 
-/// 6 flops for every token and parameter that is used in products, and 12 for every token, layer,
-/// column and position of attention: the field's usual count. Recomputation does not count.
+/// The usual count: 6 flops for every token and every parameter that is used in products, and 12
+/// for every token, layer, column and position of attention. Recomputation does not count.
 Flops model_flops(const model::GptSpec& spec, std::int64_t tokens);
 
 }  // namespace fourfold::train

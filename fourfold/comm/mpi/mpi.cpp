@@ -25,7 +25,7 @@ namespace fourfold::comm::mpi {
 namespace {
 
 constexpr int kNameSize = 64;
-/// How often a poll looks for control messages; each look costs a round of MPI's own progress.
+/// How often a poll looks for control messages. Each look costs one pass of MPI's own progress.
 constexpr Seconds kControlLook{0.005};
 
 std::string error_text(int code) {
@@ -44,12 +44,14 @@ void sleep_for(long nanoseconds) {
   nanosleep(&time, nullptr);
 }
 
-/// What MPI and mpirun have to end this process. A job whose network is cut has no other way.
+/// The time that MPI and mpirun have to end this process before it exits by itself. If the network
+/// is cut, they cannot end it.
 constexpr std::chrono::seconds kTimeToEnd{3};
-/// What a rank that is told of the end leaves to those.
+/// The time that a rank that has been told of the end leaves to MPI and mpirun before it exits by
+/// itself.
 constexpr std::chrono::seconds kTimeToBeEnded{5};
 
-/// Ends the process after that time, if it still is there.
+/// Ends the process after `time`, if it still runs.
 void exit_after(std::chrono::seconds time, int status) {
   std::thread([time, status] {
     std::this_thread::sleep_for(time);
@@ -100,9 +102,9 @@ class MpiTransport final : public Transport {
 
   void poll() override {
     if (requests_.size() > 2) return poll_together();
-    // Two messages are what the shortest operations have in flight: here every 100 ns count.
-    // A call that finds nothing goes through MPI's progress, which may end all of them: so after
-    // one such call the look is over, but for every fourth.
+    // The shortest operations have two messages in flight, and here every 100 ns count. A call that
+    // finds nothing runs MPI's progress, which may complete all messages. So the poll ends after
+    // one such call, except for every fourth poll.
     const bool all = ++looks_ % 4 == 0;
     for (std::size_t i = 0; i < requests_.size();) {
       int done = 0;
@@ -160,7 +162,7 @@ class MpiTransport final : public Transport {
       if (rounds < 100) {
         sched_yield();
       } else {
-        sleep_for(20'000);  // and about 50 us of the kernel's own
+        sleep_for(20'000);  // the kernel adds about 50 us
       }
     } else if (rounds > 1000) {
       sched_yield();
@@ -168,7 +170,8 @@ class MpiTransport final : public Transport {
   }
 
   void withdraw(const std::string&) override {
-    // MPI writes to our buffers inside MPI calls only, and the engine makes none after a failure.
+    // MPI writes to our buffers only inside MPI calls, and the engine makes no MPI calls after a
+    // failure.
   }
 
   void abort(const std::string&, int status) override {
@@ -217,7 +220,7 @@ class MpiTransport final : public Transport {
               "MPI_Allgather");
     int here = 0;
     for (int rank = 0; rank < size_; ++rank) here += host(rank) == own.data() ? 1 : 0;
-    // mpirun passes on the user's own word for it, too.
+    // The user may also have asked for this; mpirun passes the setting on.
     const char* yield = std::getenv("OMPI_MCA_mpi_yield_when_idle");
     crowded_ = here > sysconf(_SC_NPROCESSORS_ONLN) || (yield != nullptr && *yield == '1');
   }
@@ -234,7 +237,7 @@ class MpiTransport final : public Transport {
     return {reinterpret_cast<std::uintptr_t>(&message)};
   }
 
-  // One call for all messages: each call that finds nothing goes once through MPI's own progress,
+  // This uses one call for all messages: each call that finds nothing runs MPI's own progress once,
   // which over a network is a round of system calls.
   void poll_together() {
     indices_.resize(requests_.size());
@@ -246,11 +249,12 @@ class MpiTransport final : public Transport {
     if (count <= 0) return;
     const auto found = static_cast<std::size_t>(count);
     for (std::size_t i = 0; i < found; ++i) {
-      // Without a failure the library need not set this field.
+      // The library need not set this field when there is no failure.
       if (code == MPI_SUCCESS) statuses_[i].MPI_ERROR = MPI_SUCCESS;
       finish(*messages_in_flight_[static_cast<std::size_t>(indices_[i])], statuses_[i]);
     }
-    // From the last to the first, so that filling a gap from the end moves nothing that is done.
+    // Removal goes from the last to the first, so that filling a gap from the end does not move a
+    // finished message.
     std::sort(indices_.begin(), indices_.begin() + count, std::greater<>());
     for (std::size_t i = 0; i < found; ++i) remove(static_cast<std::size_t>(indices_[i]));
   }
@@ -300,19 +304,19 @@ class MpiTransport final : public Transport {
   int rank_ = 0;
   int size_ = 1;
   int max_tag_ = 0;
-  std::vector<char> hosts_;  // kNameSize a rank
-  bool crowded_ = false;     // more ranks than cores on this host
+  std::vector<char> hosts_;  // kNameSize characters for each rank
+  bool crowded_ = false;     // whether there are more ranks than cores on this host
   std::deque<Message> messages_;
   std::vector<MPI_Request> requests_;  // in flight
   std::vector<Message*> messages_in_flight_;
-  std::vector<int> indices_;  // of requests_ that are done, and their statuses
+  std::vector<int> indices_;  // the indices in requests_ of those that are done, and their statuses
   std::vector<MPI_Status> statuses_;
   std::vector<Message*> free_;
   ControlMessage control_message_;
   MPI_Request control_request_ = MPI_REQUEST_NULL;
   std::list<ControlSend> control_sends_;
   Seconds looked_;
-  int looks_ = 0;  // at one or two messages
+  int looks_ = 0;  // the number of polls with one or two messages
   bool ends_ = false;
 };
 
@@ -320,7 +324,7 @@ class MpiTransport final : public Transport {
 
 World open(const Options& options) {
   int provided = 0;
-  // The engine's lock makes sure that one thread calls MPI at a time.
+  // The engine's lock makes sure that only one thread at a time calls MPI.
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   if (provided < MPI_THREAD_SERIALIZED) {
     throw CommError("this MPI library does not support calls from several threads");
@@ -334,7 +338,7 @@ std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
-  // Some libraries print a page; the first line or sentence is enough.
+  // Some libraries return a whole page. The first line or sentence is enough.
   const std::string_view all(text.data());
   return std::string(all.substr(0, all.find_first_of(",\n")));
 }

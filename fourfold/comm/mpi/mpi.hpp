@@ -6,8 +6,8 @@
 
 namespace fourfold::comm::mpi {
 
-/// Initialises MPI and joins the world. Once a process; collective. MPI is finalised when the World
-/// goes.
+/// Initialises MPI and joins the world. Collective; call it once in a process. MPI is finalised
+/// when the World is destroyed.
 World open(const Options& options = {});
 
 /// The MPI library's own name and version, in one line.

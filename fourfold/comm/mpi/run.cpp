@@ -12,7 +12,7 @@ namespace fourfold::comm::mpi {
 
 namespace {
 
-/// Another rank says why the job ends, and then ends this one.
+/// The time for another rank to report why the job ends and to end this one.
 constexpr std::chrono::seconds kTimeForOther{5};
 
 World open_in_time(const Report& report, const Options& options) {

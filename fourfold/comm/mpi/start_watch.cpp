@@ -19,10 +19,11 @@ namespace fourfold::comm::mpi {
 
 namespace {
 
-/// The other ranks leave the end to the first.
+/// How much longer the other ranks wait, so that the first rank ends the job.
 constexpr Seconds kTimeForFirst{5};
 
-/// What the launcher calls this rank, before MPI can tell; -1 when it does not say.
+/// The number that the launcher gave this rank, needed before MPI is ready. -1 when it is not
+/// known.
 int launched_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     const char* text = std::getenv(name);

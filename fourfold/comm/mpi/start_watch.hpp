@@ -10,9 +10,9 @@
 
 namespace fourfold::comm::mpi {
 
-/// While it lives this process joins the others. If that takes longer than `Options::start_time`,
-/// rank 0 reports a line with what may help; after the deadline the process ends, with status 1.
-/// Nothing else can be done: MPI's own calls do not return.
+/// Lives while this process joins the others. If that takes longer than `Options::start_time`, rank
+/// 0 reports a line with what may help. After the deadline the process ends with status 1. Nothing
+/// else can be done, since MPI's own calls do not return.
 class StartWatch {
  public:
   StartWatch(const Report& report, const Options& options);

@@ -10,7 +10,7 @@ namespace fourfold::comm::self {
 
 namespace {
 
-/// A group of one never sends, so there is nothing to move.
+/// A group of one never sends, so there is nothing to do.
 class SelfTransport final : public Transport {
  public:
   int rank() const override { return 0; }

@@ -42,8 +42,8 @@ void Hub::post_receive(Message& message, int tag) {
   notify(message.peer);
 }
 
-// Runs under the lock of the receiver's box, which `fail` takes too: after a failure no copy is
-// under way.
+// Runs under the lock of the receiver's box, which `fail` takes too. So no copy is under way after
+// a failure.
 void Hub::complete(Message& send, Message& receive) {
   auto state = Message::State::kDone;
   if (send.bytes != receive.bytes) {
@@ -53,7 +53,7 @@ void Hub::complete(Message& send, Message& receive) {
   } else if (send.bytes > 0) {
     std::memcpy(receive.data, send.data, send.bytes);
   }
-  // Whoever sees its message done may reuse it at once.
+  // The owner of a message may reuse it as soon as it sees that it is done.
   send.state.store(state, std::memory_order_release);
   receive.state.store(state, std::memory_order_release);
 }
@@ -85,7 +85,8 @@ void Hub::fail(int rank, const std::string& reason) {
       failed_.store(true, std::memory_order_release);
     }
   }
-  // Also by a rank that fails second: when it returns, nobody may be copying its memory.
+  // A rank that fails second does this too: when the call returns, no other rank may be copying its
+  // memory.
   for (Box& each : boxes_) {
     const std::lock_guard lock(each.mutex);
     each.waiting.clear();

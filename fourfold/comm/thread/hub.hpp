@@ -1,4 +1,4 @@
-// Where ranks that are threads leave their messages for each other.
+// The place where ranks that are threads leave their messages for each other.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,22 +35,23 @@ class Hub {
 
   int size() const { return static_cast<int>(boxes_.size()); }
 
-  /// Matches the message with its other side, or leaves it for it. Throws CommError after a
-  /// failure.
+  /// Matches the message with its other side, or keeps it until the other side is posted. Throws
+  /// CommError after a failure.
   void post_send(Message& message, int tag);
   void post_receive(Message& message, int tag);
 
   void send_control(const ControlMessage& message, int peer);
   std::optional<ControlMessage> receive_control(int rank);
 
-  /// From now on nobody touches anybody's buffers and every call throws. The first failure counts.
+  /// From now on no rank touches the buffers of another rank and every call throws. Only the first
+  /// failure is kept.
   void fail(int rank, const std::string& reason);
   void throw_if_failed() const;
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   int culprit() const { return culprit_; }  ///< after a failure
 
   std::uint64_t activity(int rank) const;
-  /// Returns when the rank's activity is not `seen` any more, or after a while.
+  /// Returns when the activity of the rank differs from `seen`, or after a while.
   void await_activity(int rank, std::uint64_t seen);
 
  private:
@@ -58,7 +59,7 @@ class Hub {
     std::deque<Message*> sends;
     std::deque<Message*> receives;
   };
-  struct Box {  // what is addressed to one rank
+  struct Box {  // the messages for one rank
     std::mutex mutex;
     std::map<std::pair<int, int>, Waiting> waiting;  // by sender and tag
     std::deque<ControlMessage> control;

@@ -13,7 +13,7 @@ namespace fourfold::comm::thread {
 
 namespace {
 
-/// Threads of one process are never far: what takes longer is a mistake, mostly a mismatch.
+/// Threads of one process are never slow to answer: a longer wait is a mistake, mostly a mismatch.
 constexpr Seconds kThreadDeadline{30};
 
 class ThreadTransport final : public Transport {
@@ -124,9 +124,9 @@ void run(int ranks, const std::function<void(World&)>& body, const Options& opti
       hub->fail(rank, error.what());
     }
   };
-  std::vector<std::jthread> threads;  // joined when they go
+  std::vector<std::jthread> threads;  // joined when they are destroyed
   for (int rank = 0; rank < ranks; ++rank) {
-    // The machine may run out of threads: then the others must not wait for this one.
+    // The machine may run out of threads. Then the other ranks must not wait for this one.
     run_one(rank, [&] {
       threads.emplace_back(
           [&, rank] { run_one(rank, [&] { run_rank(hub, rank, body, options); }); });

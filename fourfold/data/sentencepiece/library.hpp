@@ -1,8 +1,8 @@
 // SentencePiece behind an interface of our own, loaded when it is first used.
 //
-// Its library exports a copy of protobuf that clashes with the one of libtorch as soon as both are
-// in one process in the usual way. So what uses it lives in a module of its own, loaded so that the
-// two copies do not see each other (docs/decisions/009).
+// The library of SentencePiece exports a copy of protobuf that clashes with that of libtorch when
+// both are loaded into one process in the usual way. So the code that uses it is in a module of its
+// own, which is loaded so that the two copies do not see each other (docs/decisions/009).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,16 +19,16 @@ namespace fourfold::data::sentencepiece_module {
 struct Piece {
   std::string text;  ///< as SentencePiece writes it
   bool byte = false;
-  bool silent = false;  ///< stands for no text: control and unknown
+  bool silent = false;  ///< stands for no text: control and unknown tokens
 };
 
 class Model {
  public:
   virtual ~Model() = default;
   virtual std::vector<Piece> pieces() const = 0;
-  virtual int unknown() const = 0;      ///< its token
-  virtual int end_of_text() const = 0;  ///< its token, -1 if there is none
-  /// Throws InvariantError when SentencePiece cannot.
+  virtual int unknown() const = 0;      ///< the token for unknown text
+  virtual int end_of_text() const = 0;  ///< the token for the end of a text, -1 if there is none
+  /// Throws InvariantError when SentencePiece fails.
   virtual std::vector<int> encode(std::string_view text) const = 0;
 };
 
@@ -36,7 +36,7 @@ class Library {
  public:
   virtual ~Library() = default;
 
-  /// The result of something that may not work: SentencePiece's own words are in `problem` then.
+  /// The result of an operation that may fail. Then `problem` has SentencePiece's own message.
   struct Trained {
     std::string model;
     std::string problem;

@@ -10,15 +10,15 @@ namespace fourfold::data::sentencepiece_module {
 namespace {
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr int kOwnSymbolsFirst = 0;  // the sanitizer cannot; its builds have no libtorch
+constexpr int kOwnSymbolsFirst = 0;  // impossible with the sanitizer; no libtorch there
 #else
 constexpr int kOwnSymbolsFirst = RTLD_DEEPBIND;
 #endif
 
 const Library& open() {
-  // Found by the run path of the program; where a sanitizer stands between us and the loader, which
-  // then does not know whose path it is, in the build's folder. Never closed: tokenizers live as
-  // long as they like.
+  // The module is found by the run path of the program. With a sanitizer between us and the loader,
+  // the loader does not know whose path it is, and the module is found in the build's folder. It is
+  // never closed, since tokenizers may live until the end.
   constexpr int kHow = RTLD_NOW | RTLD_LOCAL | kOwnSymbolsFirst;
   void* module = dlopen("libfourfold_sentencepiece.so", kHow);
   if (module == nullptr) module = dlopen(FOURFOLD_MODULE_DIR "/libfourfold_sentencepiece.so", kHow);

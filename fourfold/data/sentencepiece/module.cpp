@@ -1,4 +1,4 @@
-// The module that is linked with SentencePiece: nothing else may be.
+// The module that is linked with SentencePiece. Nothing else may be linked with it.
 // SPDX-License-Identifier: Apache-2.0
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
