@@ -102,6 +102,10 @@ bool is_rank() {
          variable("SLURM_STEP_NUM_TASKS").value_or(1) > 1;  // set inside srun only
 }
 
+std::optional<LocalPlace> local_place() {
+  return local_place(all_variables());
+}
+
 std::vector<std::pair<std::string, std::string>> thread_variables(int ranks_on_host) {
   return variables_for(std::max(1, usable_cores() / ranks_on_host));
 }

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "fourfold/launch/place.hpp"
 
 namespace fourfold::launch {
 
@@ -13,6 +16,9 @@ std::string this_program();
 
 /// Whether mpirun, srun or another launcher started this process as one rank of several.
 bool is_rank();
+
+/// This rank's place among the ranks of its host, if its launcher says.
+std::optional<LocalPlace> local_place();
 
 /// Variables that must be set before the numerical libraries load: the number of threads is each
 /// rank's share of the cores. Variables that the user has set are kept.
