@@ -72,7 +72,7 @@ TEST(Dataset, OnlyWhoLooksFindsABadTokenAtOnce) {
   const LongFile file(kSeen);
   config::Config config = file.config();
   const auto open = [&](bool look) {
-    return refusal([&] { train::open_dataset(config, "", {}, look); });
+    return refusal([&] { train::open_dataset(config, {}, look); });
   };
   EXPECT_NE(open(true).find(concat("its token number ", kSeen, " is 100")), std::string::npos)
       << open(true);
@@ -84,7 +84,7 @@ TEST(Dataset, TheFirstRankLooksForAll) {
   const std::string said = refusal([&] {
     comm::thread::run(2, [&](comm::World& world) {
       config::Config config = file.config();
-      train::open_shared_dataset(world, config, "", [](const auto&) {});
+      train::open_shared_dataset(world, config, [](const auto&) {});
     });
   });
   EXPECT_NE(said.find(" is 100"), std::string::npos) << said;
@@ -93,7 +93,7 @@ TEST(Dataset, TheFirstRankLooksForAll) {
 TEST(Dataset, ABadTokenThatNobodySawIsFoundWhenItIsRead) {
   const LongFile file(kUnseen);
   config::Config config = file.config();
-  const train::Dataset dataset = train::open_dataset(config, "", {});
+  const train::Dataset dataset = train::open_dataset(config, {});
   const train::ReadSample read = train::read_training(dataset);
   std::vector<std::int64_t> tokens(16);
   std::vector<std::int64_t> targets(16);

@@ -135,8 +135,15 @@ TEST(Zero, ValuesThatAreAssignedReachTheMasterCopies) {
         expect_on_all_ranks(world, p->value().eq(1).all().item<bool>(), "is not rounded to 1");
       }
       // Gradients of zero and a negative rate: "decay" lets the values grow by a tenth of a step.
-      optimizer.begin_step();
-      optimizer.update(1, -0.1 * kStep, 1);
+      optim::AdamW::Step step = optimizer.begin_step();
+      step.begin_pass();
+      for (const nn::ParameterPtr& p : parameters) {
+        const auto use = p->use();
+        use->slot(at::kBFloat16).tensor.zero_();
+        use->end();
+      }
+      step.reduce_gradients();
+      step.update(1, -0.1 * kStep, 1);
       for (const nn::ParameterPtr& p : parameters) {
         expect_on_all_ranks(world, p->value().eq(1 + kStep).all().item<bool>(),
                             concat(p->name(), ", stage ", static_cast<int>(zero)));
