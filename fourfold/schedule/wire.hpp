@@ -72,8 +72,8 @@ inline constexpr Bytes kTreeLimit{256 << 10};
 
 Algorithm algorithm_of(const Collective& collective, int group_size);
 
-/// A sum of bf16 is computed in f32 and rounded once. Whether this operation sends partial sums from
-/// rank to rank, and therefore sends f32. Its messages are then those of `in_f32`.
+/// A sum of bf16 is computed in f32 and rounded once. Whether this operation sends partial sums
+/// from rank to rank, and therefore sends f32. Its messages are then those of `in_f32`.
 bool travels_in_f32(const Collective& collective, int group_size);
 Collective in_f32(const Collective& collective);
 
