@@ -19,7 +19,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// Null when the first word names none.
+/// The command that the first word names, or null.
 const CLI::App* command_of(const CLI::App& app, char** argv) {
   if (argv[1] == nullptr) return nullptr;
   for (const CLI::App* command : commands_of(app)) {
@@ -28,7 +28,7 @@ const CLI::App* command_of(const CLI::App& app, char** argv) {
   return nullptr;
 }
 
-/// Those that the help shows, without their dashes.
+/// The options that the help shows, without their dashes.
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
@@ -76,7 +76,7 @@ void check_words(const CLI::App& app, char** argv) {
     if (option == nullptr) refuse_option(*command, name);
     const bool takes_next =
         equals == std::string_view::npos && option->get_items_expected_min() > 0;
-    if (takes_next && word[1] != nullptr) ++word;  // its value, whatever that looks like
+    if (takes_next && word[1] != nullptr) ++word;  // its value, whatever it looks like
   }
 }
 

@@ -1,4 +1,4 @@
-// Words of the command line that the program does not know: most often a slip of the fingers.
+// Checks for unknown words on the command line, which are most often typing mistakes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,11 +10,11 @@ class App;
 
 namespace fourfold::app {
 
-/// Throws ConfigError for a command or an option that does not exist: one line, with a near name
-/// where there is one. `app` has all its subcommands.
+/// Throws ConfigError for a command or an option that does not exist: one line, with a similar name
+/// where there is one. `app` must have all its subcommands.
 void check_words(const CLI::App& app, char** argv);
 
-/// "see fourfold train --help": of the command that these arguments name, if they do.
+/// "see fourfold train --help", for the command that these arguments name, if any.
 std::string where_help_is(const CLI::App& app, char** argv);
 
 }  // namespace fourfold::app

@@ -1,4 +1,4 @@
-// fourfold bench: strategies side by side on the same model, batch, data and ranks.
+// fourfold bench: compares strategies on the same model, batch, data and ranks.
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/train/bench.hpp"
 
@@ -31,7 +31,7 @@ namespace {
 struct Options {
   RankOptions ranks;
   config::Source source;
-  std::string grid;  ///< to refuse it
+  std::string grid;  ///< only to refuse it
   std::string strategies = "all";
   std::int64_t steps = 5;
   std::optional<int> threads;
@@ -39,7 +39,7 @@ struct Options {
   std::string json;
 };
 
-/// "all" or names with commas between them.
+/// Parses "all" or names with commas between them.
 std::vector<std::string> parse_strategies(const std::string& text) {
   std::vector<std::string> all;
   for (const config::Strategy& strategy : config::strategies()) all.emplace_back(strategy.name);
@@ -65,7 +65,7 @@ void show(const train::BenchRow& row) {
   std::fflush(stdout);
 }
 
-/// One rank's part.
+/// The part of one rank.
 void bench(comm::World& world, const Options& options, config::Config config) {
   const train::Console console = make_console();
   if (world.rank() == 0 && !options.remark.empty()) console.say(options.remark);
@@ -95,7 +95,7 @@ void check_threads(const Options& options) {
     throw ConfigError(
         concat("--threads must be from 1 to ", kMostThreads, ", not ", *options.threads));
   }
-  static_cast<void>(comm_options(options.ranks));  // refuses what it cannot be
+  static_cast<void>(comm_options(options.ranks));  // throws for impossible values
 }
 
 int run(Options& options, char** argv) {
@@ -105,12 +105,12 @@ int run(Options& options, char** argv) {
         "--help");
   }
   config::Config config = config::read(options.source);
-  config.train.init_from.clear();  // every strategy begins with the same weights by chance
+  config.train.init_from.clear();  // every strategy starts with the same random weights
   static_cast<void>(parse_strategies(options.strategies));
   if (options.steps < 1) throw ConfigError("--steps must be at least 1");
   if (!options.json.empty()) check_writable("--json", options.json);
   check_threads(options);
-  // Prepared once, so that no rank has to wait for it.
+  // The data is prepared once, so that no rank has to wait for it.
   if (options.ranks.ranks || options.threads) {
     config::Config copy = config;
     static_cast<void>(train::open_dataset(copy, make_console().show));
@@ -123,7 +123,7 @@ int run(Options& options, char** argv) {
     return run_on_ranks(options.ranks, argv,
                         [&](comm::World& world) { bench(world, options, config); });
   }
-  // More ranks than cores wait for each other's compute.
+  // If there are more ranks than cores, ranks wait for each other's compute.
   comm::Options patient = comm_options(options.ranks);
   if (!patient.deadline) patient.deadline = comm::kDeadline;
   comm::thread::run(

@@ -1,4 +1,5 @@
-// The subcommands: each adds itself to the command line and, when it is chosen, sets what to run.
+// The subcommands. Each one adds itself to the command line and, when it is chosen, sets what to
+// run.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +12,7 @@ class App;
 
 namespace fourfold::app {
 
-/// Runs with the program's own arguments and returns its exit status.
+/// Runs with the program's own arguments and returns the exit status.
 using Command = std::function<int(char** argv)>;
 
 void add_bench(CLI::App& app, Command& command);
@@ -21,7 +22,7 @@ void add_keys(CLI::App& app, Command& command);
 void add_sample(CLI::App& app, Command& command);
 void add_train(CLI::App& app, Command& command);
 
-/// One line on standard error, after the program's name.
+/// Prints one line on standard error, after the program's name.
 void print_error(const std::string& line);
 
 }  // namespace fourfold::app

@@ -15,7 +15,7 @@ namespace fourfold::app {
 
 namespace {
 
-/// Set by the launcher to the number of its terminal's columns.
+/// The number of columns of the launcher's terminal. The launcher sets this variable.
 constexpr const char* kColumns = "FOURFOLD_TERMINAL_COLUMNS";
 
 int terminal_columns() {
@@ -29,7 +29,7 @@ int terminal_columns() {
 }  // namespace
 
 bool on_terminal() {
-  // mpirun gives every rank a terminal of its own, whoever listens at the other end.
+  // mpirun gives every rank a terminal of its own, even if its output goes elsewhere.
   if (launch::is_rank()) return std::getenv(kColumns) != nullptr;
   return isatty(STDOUT_FILENO) == 1;
 }
@@ -40,7 +40,7 @@ void announce_terminal() {
 
 train::Console make_console() {
   const bool lively = on_terminal();
-  // Nothing that was only shown stays when the last copy goes.
+  // When the last copy is destroyed, a line that was only shown is removed.
   auto shown = std::shared_ptr<bool>(new bool(false), [](bool* flag) {
     if (*flag) std::fputs("\r\033[K", stdout);
     std::fflush(stdout);
@@ -60,7 +60,7 @@ train::Console make_console() {
   console.show = [clear, shown, lively](const std::string& line) {
     if (!lively) return;
     clear();
-    // A line that wraps could not be taken back.
+    // A line that wraps could not be removed again.
     const auto columns = static_cast<std::size_t>(terminal_columns());
     std::fputs(line.substr(0, columns - 1).c_str(), stdout);
     std::fflush(stdout);

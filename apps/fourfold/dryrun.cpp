@@ -1,4 +1,4 @@
-// fourfold dryrun: what one rank would do, send and hold in a training step, on one core.
+// fourfold dryrun: what one rank would compute, send and hold in a training step, on one core.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <memory>
@@ -51,7 +51,7 @@ std::map<std::string, Work> compute_by_name(const schedule::Schedule& schedule) 
   return all;
 }
 
-/// What the printed tables and the file are made of.
+/// The data of the printed tables and of the file.
 struct Result {
   grid::Grid grid;
   int rank = 0;
@@ -60,7 +60,7 @@ struct Result {
   train::StepRecord record;
   std::map<std::string, Work> compute;
   Flops flops;
-  Bytes memory;  ///< that a rank has
+  Bytes memory;  ///< the memory of a rank
 
   std::int64_t tokens() const { return recipe.batch * recipe.model.context; }
 };
@@ -108,7 +108,8 @@ Json steps_of(const schedule::Schedule& schedule) {
   return steps;
 }
 
-/// Messages between hosts are shorter than those inside of one, so their number depends on this.
+/// Describes the hosts. The number of messages depends on them, since messages between hosts are
+/// shorter than inside a host.
 std::string hosts_of(const Result& result) {
   const int ranks = result.grid.ranks();
   if (ranks == 1) return "a rank alone sends nothing";
@@ -156,7 +157,7 @@ int run(const Options& options) {
   config::Config config = config::read(options.source);
   if (!options.json.empty()) check_writable("--json", options.json);
   if (config.model.vocab == 0) config.model.vocab = 256;  // of the tokenizer "bytes"
-  // Without a number of ranks there is nothing to choose: the grid, or one rank.
+  // Without a number of ranks there is nothing to choose: the given grid or one rank is used.
   if (!options.ranks) config.parallel.given = true;
   const int ranks = options.ranks.value_or(grid::Grid(config.parallel.sizes).ranks());
   const train::RankMemory memory = train::memory_for_dry_run(config);

@@ -1,4 +1,4 @@
-// fourfold info: what this program is built from and what the machine can do.
+// fourfold info: the versions of the program and its libraries, and the abilities of the machine.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
@@ -28,14 +28,14 @@ namespace {
 
 using schedule::DType;
 
-/// What one rank tells about itself; sent as it is.
+/// What one rank reports about itself. It is sent byte by byte.
 struct RankInfo {
   std::int64_t process = 0;
   std::int64_t threads = 0;
   std::array<char, 64> cores{};
   double gemm_f32 = 0;
   double gemm_bf16 = 0;
-  std::array<std::int64_t, kChoices> special{};  ///< by choice: whether that way is taken
+  std::array<std::int64_t, kChoices> special{};  ///< by choice: whether it is used
 };
 
 RankInfo measure(comm::World& world, const comm::Communicator& everyone) {
@@ -46,7 +46,8 @@ RankInfo measure(comm::World& world, const comm::Communicator& everyone) {
   for (std::size_t i = 0; i < kChoices; ++i) {
     info.special[i] = takes_special_way(static_cast<Choice>(i)) ? 1 : 0;
   }
-  // All ranks at once, as in training: they share the memory and the power of the machine.
+  // All ranks measure at once, as in training, since they share the memory and the power of the
+  // machine.
   if (world.size() > 1) everyone.barrier().wait();
   info.gemm_f32 = tensor::gemm_rate(DType::kF32).value();
   if (world.size() > 1) everyone.barrier().wait();
@@ -64,7 +65,7 @@ std::vector<RankInfo> gather(const comm::Communicator& everyone, const RankInfo&
   return all;
 }
 
-/// What libtorch's kernels for bf16 may use of AMX.
+/// The parts of AMX that libtorch's kernels for bf16 may use.
 std::string tiles() {
   const char* limit = std::getenv("ONEDNN_MAX_CPU_ISA");
   const std::string limited = limit != nullptr ? concat(", ONEDNN_MAX_CPU_ISA=", limit) : "";
@@ -79,7 +80,8 @@ std::string tiles() {
   return "";
 }
 
-/// The ranks of a job should compute in the same ways: those of rank 0 do not differ from others'.
+/// Whether all ranks have made the same choices as rank 0. The ranks of a job should compute in the
+/// same way.
 bool ranks_agree(const std::vector<RankInfo>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(),
                      [&](const RankInfo& rank) { return rank.special == ranks[0].special; });

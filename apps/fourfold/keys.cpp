@@ -1,4 +1,4 @@
-// fourfold keys: what a configuration can say.
+// fourfold keys: lists the keys of a configuration.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <memory>

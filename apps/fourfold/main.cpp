@@ -1,4 +1,4 @@
-// The program: reads the command line and hands over to a subcommand.
+// The program: reads the command line and calls a subcommand.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <exception>
@@ -41,7 +41,7 @@ int run(int argc, char** argv) {
     throw fourfold::ConfigError(std::string(error.what()) + "; " +
                                 fourfold::app::where_help_is(app, argv));
   }
-  if (!command) {  // nothing was asked for
+  if (!command) {  // no subcommand was given
     std::fputs(app.help().c_str(), stderr);
     return 2;
   }

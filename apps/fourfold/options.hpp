@@ -1,4 +1,4 @@
-// The options that subcommands with a configuration have in common.
+// The options that all subcommands with a configuration have.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Running a subcommand on one rank, on several started here, or as one of a launcher's.
+// Runs a subcommand on one rank, on several ranks started here, or as one rank of a launcher.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,15 +23,15 @@ struct RankOptions {
 /// Adds --ranks, --deadline and --verbose.
 void add_rank_options(CLI::App& app, RankOptions& options);
 
-/// Throws ConfigError when a value cannot be.
+/// Throws ConfigError when a value is impossible.
 comm::Options comm_options(const RankOptions& options);
 
-/// Reports bad input that was found before the ranks joined each other; under mpirun or srun, where
-/// every rank finds it, once. Returns the exit status.
+/// Reports bad input that was found before the ranks joined each other. Under mpirun or srun, where
+/// every rank finds it, it is reported once. Returns the exit status.
 int refuse(const ConfigError& error);
 
-/// Calls `body` as what this process is: a rank that mpirun or srun started; the launcher of
-/// options.ranks processes, which are this program again without --ranks; or one rank alone.
+/// Calls `body` in the role of this process. It is a rank that mpirun or srun started, or the
+/// launcher of options.ranks processes, which run this program without --ranks, or a single rank.
 /// Returns the exit status.
 int run_on_ranks(const RankOptions& options, char** argv,
                  const std::function<void(comm::World&)>& body);

@@ -1,4 +1,4 @@
-// fourfold sample: text from a trained model.
+// fourfold sample: generates text with a trained model.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <memory>
@@ -32,15 +32,16 @@ struct Options {
   std::string json;
 };
 
-/// The folder's model, as one that continues a single text: replicated activations have no rows
-/// that would have to divide.
+/// The spec of the folder's model, for continuing a single text. With replicated activations no
+/// rows have to divide.
 model::GptSpec spec_of(const std::string& folder) {
   model::GptSpec spec = checkpoint::read_model_config(folder);
   spec.activations = nn::Activations::kReplicated;
   return spec;
 }
 
-/// As one text is not split over z and data, a grid over x and y: as square as the heads allow.
+/// One text is not split over z and data, so the grid is over x and y, as square as the heads
+/// allow.
 grid::Sizes sampling_grid(const model::GptSpec& spec, int ranks) {
   grid::Sizes best;
   int longest = 0;
@@ -69,7 +70,8 @@ void check(const Options& options) {
   if (!options.json.empty()) check_writable("--json", options.json);
 }
 
-/// One continuation of the prompt; prints as it goes, on the first rank. Returns its text.
+/// Generates one continuation of the prompt. The first rank prints it as it is generated. Returns
+/// its text.
 std::string continue_text(const tensor::Mesh& mesh, const model::Gpt& gpt,
                           const data::Tokenizer& tokenizer, const Options& options,
                           std::int64_t number) {
@@ -77,7 +79,7 @@ std::string continue_text(const tensor::Mesh& mesh, const model::Gpt& gpt,
   std::vector<std::int64_t> tokens;
   for (const std::int32_t token : tokenizer.encode(options.prompt)) tokens.push_back(token);
   if (tokens.empty()) {
-    // Nothing to continue: begin where a text begins.
+    // There is nothing to continue, so the text begins after an end-of-text token.
     tokens.push_back(std::max<std::int64_t>(0, tokenizer.end_of_text()));
   }
   std::string text = options.prompt;
@@ -116,7 +118,7 @@ void run(comm::World& world, const Options& options) {
     texts.push_back(continue_text(mesh, gpt, *tokenizer, options, i));
   }
   if (world.rank() != 0 || options.json.empty()) return;
-  // Half a character may stand at the end of a text.
+  // A text may end with an incomplete character.
   const nlohmann::json json = {{"samples", texts}, {"ranks", world.size()}};
   write_text(options.json,
              json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
@@ -147,7 +149,7 @@ void add_sample(CLI::App& app, Command& command) {
   sample->callback([options, &command] {
     command = [options](char** argv) {
       check(*options);
-      // What would go wrong on every rank, before any is started.
+      // These checks find errors that would occur on every rank before any rank is started.
       const std::string unfinished = train::why_no_model(options->folder);
       if (!unfinished.empty()) throw ConfigError(unfinished);
       static_cast<void>(data::load_tokenizer(options->folder));

@@ -15,10 +15,10 @@ namespace fourfold::app {
 
 namespace {
 
-/// Set by the process that starts the ranks.
+/// The command line. The process that starts the ranks sets this variable.
 constexpr const char* kCommand = "FOURFOLD_COMMAND";
 
-/// The word as a shell takes it.
+/// The word, quoted for a shell.
 std::string quoted(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
@@ -57,7 +57,7 @@ train::Facts versions() {
 std::string crowding() {
   const auto place = launch::local_place();
   if (!place) return "";
-  // A launcher other than ours may have bound this rank to its own share of the cores: then only
+  // Another launcher than ours may have bound this rank to its own share of the cores. Then only
   // the number of all cores is known.
   const bool ours = std::getenv(kCommand) != nullptr;
   const int cores = ours ? launch::usable_cores() : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));

@@ -1,4 +1,4 @@
-// How the program was started: what a run says about it.
+// How the program was started, for the reports of a run.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,14 +11,15 @@ namespace fourfold::app {
 /// For the process that starts the ranks: tells them its command line.
 void announce_command(char** argv);
 
-/// The line that a user can type again: that of the process that started the ranks, if it told.
+/// The command line that a user can type again: that of the process that started the ranks, if it
+/// is known.
 std::string command_line(char** argv);
 
-/// Of the program and of the libraries that it computes and communicates with.
+/// The versions of the program and of the libraries that it computes and communicates with.
 train::Facts versions();
 
 /// "8 ranks share 2 cores: ..." where this host has more ranks than cores, as far as a rank can
-/// tell; else nothing. To be asked before the rank binds itself to its cores.
+/// tell; else an empty text. Call it before the rank binds itself to its cores.
 std::string crowding();
 
 }  // namespace fourfold::app

@@ -35,7 +35,7 @@ struct Options {
   std::string trace_steps;
 };
 
-/// Throws ConfigError unless every file that the run is to write can be written, and is another.
+/// Throws ConfigError unless every output file of the run can be written, and all are different.
 void check_outputs(const train::RunSpec& run) {
   const std::vector<std::pair<std::string, std::string>> outputs = {
       {"--json", run.json}, {"--report", run.report}, {"--trace", run.trace}};
@@ -50,8 +50,8 @@ void check_outputs(const train::RunSpec& run) {
   }
 }
 
-/// Everything that can be wrong and that one process can see, before others are started; it also
-/// prepares the data, so that no rank has to wait for it.
+/// Checks everything that one process can check, before others are started. It also prepares the
+/// data, so that no rank has to wait for it.
 void check(const Options& options, int ranks) {
   config::Config config = options.run.config;
   const train::Console console = make_console();
@@ -60,7 +60,7 @@ void check(const Options& options, int ranks) {
   train::check_fit(config);
 }
 
-/// Throws ConfigError unless the folder to start from has a model that is like the configuration's.
+/// Throws ConfigError unless the folder to start from has a model that matches the configuration.
 void check_weights(const config::Config& config) {
   const std::string unfinished = train::why_no_model(config.train.init_from);
   if (!unfinished.empty()) throw ConfigError("train.init_from: " + unfinished);

@@ -1,5 +1,5 @@
-// Checks of what the code promises itself. A failed one is an InvariantError: our bug, not the
-// user's.
+// Checks of internal conditions. A failed check is an InvariantError: a bug of ours, not a mistake
+// of the user.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,6 +30,6 @@
 #ifdef NDEBUG
 #define FOURFOLD_DCHECK(condition, ...) static_cast<void>(0)
 #else
-/// As FOURFOLD_CHECK, in builds without NDEBUG only: for hot paths.
+/// The same as FOURFOLD_CHECK, but only in builds without NDEBUG, for hot paths.
 #define FOURFOLD_DCHECK(condition, ...) FOURFOLD_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
 #endif

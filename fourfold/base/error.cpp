@@ -13,9 +13,9 @@ namespace {
 
 thread_local int current_rank = -1;
 
-/// How libtorch's errors go on after the message.
+/// The text that follows the message in libtorch's errors.
 constexpr std::string_view kStack = "Exception raised from ";
-/// What its allocator says when there is no memory, before and after the number of bytes.
+/// What libtorch's allocator says when there is no memory, before and after the number of bytes.
 constexpr std::string_view kAllocator = "DefaultCPUAllocator: ";
 constexpr std::string_view kTried = "you tried to allocate ";
 

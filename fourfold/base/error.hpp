@@ -1,4 +1,4 @@
-// What can go wrong, sorted by what the caller can do about it.
+// The errors of the library, grouped by what the caller can do about them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace fourfold {
 
-/// The place in the source that an error speaks of: the caller's, when used as a default argument.
+/// The place in the source that an error refers to. As a default argument it is the place of the
+/// caller.
 struct Where {
   const char* file = "";
   int line = 0;
@@ -19,19 +20,19 @@ struct Where {
 };
 
 /// The rank that the calling thread works for, or -1 before it has one. Ranks may be threads of one
-/// process, so this is the thread's own value; it only serves messages.
+/// process, so each thread has its own value. It is only used in messages.
 int this_rank();
 void set_this_rank(int rank);
 
-/// Base of everything that the library throws. `what()` is one line for a person; `where()` and
-/// `rank()` say where it was thrown.
+/// The base class of everything that the library throws. `what()` is one line for a person.
+/// `where()` and `rank()` say where it was thrown.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, Where where = Where::here());
 
   const Where& where() const { return where_; }
   int rank() const { return rank_; }
-  /// The process's exit status for this error: 2 for bad input, 1 for a failed run.
+  /// The exit status of the process for this error: 2 for bad input, 1 for a failed run.
   virtual int exit_status() const { return 1; }
 
  private:
@@ -39,7 +40,7 @@ class Error : public std::runtime_error {
   int rank_;
 };
 
-/// The input is wrong and its author can fix it; the message says how.
+/// The input is wrong and the user can fix it. The message says how.
 class ConfigError : public Error {
  public:
   explicit ConfigError(const std::string& message, Where where = Where::here())
@@ -47,7 +48,7 @@ class ConfigError : public Error {
   int exit_status() const override { return 2; }
 };
 
-/// A peer failed, disagrees, or did not answer in time; the job cannot go on.
+/// A peer failed, disagrees, or did not answer in time. The job cannot continue.
 class CommError : public Error {
  public:
   explicit CommError(const std::string& message, Where where = Where::here())
@@ -61,7 +62,7 @@ class IoError : public Error {
       : Error(message, where) {}
 };
 
-/// Our own mistake: a condition that the code promises did not hold.
+/// A bug of ours: a condition that the code guarantees did not hold.
 class InvariantError : public Error {
  public:
   explicit InvariantError(const std::string& message, Where where = Where::here())
@@ -69,12 +70,12 @@ class InvariantError : public Error {
 };
 
 /// One line for a log or a terminal: "rank 3: message" and, for an InvariantError, the place. A
-/// ConfigError, which every rank would find, has no rank. What other libraries say is cut to what a
-/// user can read: no stack, and memory that ran out is called that.
+/// ConfigError, which every rank would find, has no rank. Messages of other libraries are shortened
+/// for users: the stack is left out, and a lack of memory is named as such.
 std::string describe(const std::exception& error);
 
-/// What `describe` leaves out of another library's error: all that it says, with its stack. Empty
-/// for errors that are one line.
+/// What `describe` leaves out of another library's error: its whole message, with its stack. Empty
+/// for errors of one line.
 std::string details(const std::exception& error);
 
 }  // namespace fourfold

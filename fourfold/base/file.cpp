@@ -26,9 +26,9 @@ void check_writable(const std::string& option, const std::string& path) {
 void write_text(const std::string& path, const std::string& text) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
-  // A device or a pipe takes the text itself, and stays.
+  // If the path is a device or a pipe, the text is written to it directly.
   const bool replace = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
-  // Beside the file, so that the renaming that puts it in place cannot fail half-way.
+  // The new file is made next to the old one, so that the final rename cannot fail half-way.
   const std::string target = replace ? concat(path, ".", getpid(), ".part") : path;
   std::ofstream file(target, std::ios::binary);
   file << text;

@@ -1,4 +1,4 @@
-// Files that a user names.
+// Files whose paths a user gives.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace fourfold {
 
-/// Throws ConfigError that names `option` unless the file can be written; leaves nothing behind.
-/// For use before long work whose result goes there.
+/// Throws ConfigError that names `option` unless the file can be written. Leaves nothing behind.
+/// Call it before long work whose result is written there.
 void check_writable(const std::string& option, const std::string& path);
 
 /// Writes the whole text, or throws IoError and leaves the file as it was.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// The number in a file of one number; nothing for "max" and for what cannot be read.
+/// The number in a file of one number. Nothing for "max" and for files that cannot be read.
 std::optional<std::int64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   std::int64_t number = 0;
@@ -22,7 +22,7 @@ std::optional<std::int64_t> number_in(const std::string& path) {
   return std::nullopt;
 }
 
-/// The number behind a name in a file of lines "name number".
+/// The number after a name in a file of lines "name number".
 std::optional<std::int64_t> number_of(const std::string& path, std::string_view name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -34,17 +34,17 @@ std::optional<std::int64_t> number_of(const std::string& path, std::string_view 
   return std::nullopt;
 }
 
-/// Where the files of a version of control groups are, and what they are called.
+/// The place and the names of the files of a version of control groups.
 struct Version {
   std::string folder;
   const char* limit;
   const char* usage;
-  const char* cache;  ///< in memory.stat: what is given back when somebody needs it
+  const char* cache;  ///< in memory.stat: what is freed when it is needed
 };
 
-/// Takes the limits of the group at `path`, such as "/system.slice/job", and of those around it.
-/// In a container the path may be one of the world outside; the container's own group is then at
-/// the root.
+/// Applies the limits of the group at `path`, such as "/system.slice/job", and of the groups that
+/// contain it. In a container the path may be one of the host system; then the container's own
+/// group is at the root.
 void apply(HostMemory& memory, const Version& version, std::string path) {
   while (true) {
     if (path == "/") path.clear();
@@ -74,7 +74,7 @@ HostMemory host_memory(const std::string& root) {
   const Version first = {groups + "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
                          "total_inactive_file"};
   const Version second = {groups, "memory.max", "memory.current", "inactive_file"};
-  // Lines such as "4:memory,cpu:/job" and, of version 2, "0::/job".
+  // The lines are like "4:memory,cpu:/job" and, for version 2, "0::/job".
   std::ifstream own(root + "/proc/self/cgroup");
   for (std::string line; std::getline(own, line);) {
     const std::size_t begin = line.find(':');

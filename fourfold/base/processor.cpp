@@ -20,7 +20,7 @@ struct Words {
   const char* variable;
   const char* special;
   const char* plain;
-  const char* needs;  ///< what the special way cannot do without; null: it runs everywhere
+  const char* needs;  ///< what the special implementation needs; null: it runs everywhere
 };
 
 constexpr std::array<Words, kChoices> kWords = {
@@ -35,7 +35,7 @@ std::atomic<std::int8_t>& state_of(Choice choice) {
   return detail::choice_states[static_cast<std::size_t>(choice)];
 }
 
-/// What is fast on this processor.
+/// Whether the special implementation is fast on this processor.
 bool suits_processor(Choice choice) {
 #ifdef __x86_64__
   switch (choice) {
@@ -56,7 +56,7 @@ void check_possible(Choice choice, bool special, const char* asked) {
                            words_of(choice).plain, " runs everywhere"));
 }
 
-/// By the variable, if it is set and not empty, or by the processor.
+/// Decides by the variable, if it is set and not empty, or by the processor.
 bool decide(Choice choice) {
   const Words& words = words_of(choice);
   const char* text = std::getenv(words.variable);

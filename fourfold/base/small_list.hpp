@@ -1,4 +1,4 @@
-// A list that mostly has one element, and then needs no memory of its own.
+// A list that usually has one element, and then needs no memory on the heap.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace fourfold {
 
-/// Elements lie one after the other, in the order added. T has a default value.
+/// Elements are contiguous, in the order in which they were added. T must have a default value.
 template <class T>
 class SmallList {
  public:
@@ -57,7 +57,7 @@ class SmallList {
 
  private:
   T first_{};
-  std::vector<T> many_;  // all of them, if there are several
+  std::vector<T> many_;  // all elements, if there are several
   std::size_t size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Small helpers to put text together and take it apart.
+// Small helpers to compose and to parse text.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,19 +32,19 @@ std::string join(const Items& items, std::string_view separator) {
   return out.str();
 }
 
-/// Splits at every `separator`; empty pieces are kept, an empty text gives no piece.
+/// Splits at every `separator`. Empty pieces are kept; an empty text gives no pieces.
 std::vector<std::string> split(std::string_view text, char separator);
 
-/// Without white space at both ends.
+/// The text without white space at both ends.
 std::string_view trim(std::string_view text);
 
-/// The integer that `text` is, whole; nothing when it is not one or does not fit.
+/// Parses all of `text` as an integer. Nothing when it is not one or does not fit.
 std::optional<std::int64_t> parse_int(std::string_view text);
 
-/// The finite number that `text` is, whole; nothing when it is not one.
+/// Parses all of `text` as a finite number. Nothing when it is not one.
 std::optional<double> parse_number(std::string_view text);
 
-/// Sorted whole numbers with runs folded: {0,1,2,5} is "0-2,5".
+/// Sorted whole numbers with runs shortened: {0,1,2,5} is "0-2,5".
 std::string ranges(const std::vector<int>& sorted);
 
 }  // namespace fourfold

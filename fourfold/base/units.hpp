@@ -1,4 +1,4 @@
-// Quantities as types, so that bytes are never added to seconds and a name needs no unit in it.
+// Quantities as types, so that bytes cannot be added to seconds and names need no units.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace fourfold {
 
-/// A number with a unit. Values of one unit add and compare; scaling takes a plain number; the
-/// ratio of two values of one unit is a plain number.
+/// A number with a unit. Values of one unit can be added and compared. They are scaled by plain
+/// numbers, and the ratio of two values of one unit is a plain number.
 template <class Tag, class Number>
 class Quantity {
  public:
@@ -78,7 +78,7 @@ constexpr Seconds operator""_ms(unsigned long long n) {
 }
 }  // namespace literals
 
-/// A clock that never goes back, in seconds since some fixed moment.
+/// A monotonic clock, in seconds since some fixed moment.
 inline Seconds now() {
   const std::chrono::nanoseconds since = std::chrono::steady_clock::now().time_since_epoch();
   return Seconds(static_cast<double>(since.count()) * 1e-9);

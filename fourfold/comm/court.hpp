@@ -1,5 +1,5 @@
-// Decides which of many ranks acts for all: asks the others where they are, or ends the job and
-// says why.
+// Decides which of many ranks may act for all of them. That rank asks the others where they are, or
+// ends the job and reports why.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

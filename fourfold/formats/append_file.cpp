@@ -29,8 +29,8 @@ AppendFile::~AppendFile() {
 
 void AppendFile::append(std::string_view record) {
   if (const int error = write_all(descriptor_, record.data(), record.size()); error != 0) {
-    // Half a record would make everything after it unreadable. The first error is the one to tell,
-    // whether or not the file can be cut.
+    // An incomplete record would make everything after it unreadable. The first error is reported,
+    // whether or not the file can be truncated.
     static_cast<void>(!ftruncate(descriptor_, size_));
     throw_write_error(path_, error);
   }

@@ -1,4 +1,4 @@
-// A file that grows by whole records.
+// A file to which whole records are appended.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,21 +8,21 @@
 
 namespace fourfold::formats {
 
-/// Nothing is held back: a run that is killed leaves every record that was appended, and no part
-/// of one. There must be no other writer of the file.
+/// Nothing is buffered: a run that is killed leaves every record that was appended, and no part of
+/// a record. There must be no other writer of the file.
 class AppendFile {
  public:
-  /// Opens the file, or makes it; throws IoError when it cannot be written.
+  /// Opens or creates the file. Throws IoError when it cannot be written.
   explicit AppendFile(std::filesystem::path path);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  /// Appends with one system call. Throws IoError; the file then ends as it did before.
+  /// Appends with one system call. Throws IoError; the file then ends as it did before the call.
   void append(std::string_view record);
 
-  /// Waits until everything is on the disk, so that it outlives the machine and not only the
-  /// process. Throws IoError.
+  /// Waits until everything is on the disk, so that it survives a failure of the machine and not
+  /// only of the process. Throws IoError.
   void sync();
 
   const std::filesystem::path& path() const { return path_; }

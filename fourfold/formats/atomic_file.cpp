@@ -13,14 +13,14 @@
 namespace fourfold::formats {
 
 namespace {
-/// Headers and vectors are small: they are worth collecting. Larger pieces pass by.
+/// Headers and vectors are small, so they are collected in a buffer. Larger pieces bypass it.
 constexpr std::size_t kBuffer = std::size_t{1} << 18;
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(std::move(path)), temporary_(concat(path_.string(), ".", getpid(), ".part")) {
   buffer_.reserve(kBuffer);
-  // What a killed process of the same number left there is worth nothing.
+  // A file that a killed process of the same number left there is overwritten.
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw_write_error(path_, errno);
 }
@@ -54,8 +54,8 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 
 void AtomicFile::commit() {
   flush();
-  // Without this a machine that goes down may keep the new name and lose the bytes; and some file
-  // systems tell only now that a write failed.
+  // Without this, a machine that goes down may keep the new name and lose the bytes. Also, some
+  // file systems report only now that a write failed.
   if (fsync(descriptor_) != 0) throw_write_error(path_, errno);
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) throw_write_error(path_, errno);
   close(std::exchange(descriptor_, -1));

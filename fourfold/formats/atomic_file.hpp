@@ -1,4 +1,4 @@
-// A file that appears when it is complete.
+// A file that only appears when it is complete.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace fourfold::formats {
 
-/// Written under another name in the same folder, and renamed by `commit`. Until then a file that
-/// was there before stays as it was; without `commit` nothing is left behind.
+/// The file is written under another name in the same folder; `commit` renames it. Until then an
+/// existing file stays as it was. Without `commit` nothing is left behind.
 class AtomicFile {
  public:
   /// Throws IoError when no file can be made there.
@@ -19,10 +19,10 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Throws IoError; the file cannot be committed any more then.
+  /// Throws IoError. After that the file cannot be committed any more.
   void write(std::span<const std::byte> bytes);
 
-  /// Waits until the bytes are on the disk, and gives the file its name. Throws IoError.
+  /// Waits until the bytes are on the disk, and renames the file. Throws IoError.
   void commit();
 
   const std::filesystem::path& path() const { return path_; }

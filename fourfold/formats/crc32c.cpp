@@ -9,7 +9,7 @@ namespace fourfold::formats {
 
 namespace {
 
-/// What each value of a byte does to the remainder.
+/// The effect of each value of a byte on the remainder.
 constexpr std::array<std::uint32_t, 256> kTable = [] {
   constexpr std::uint32_t kReflectedPolynomial = 0x82F63B78;
   std::array<std::uint32_t, 256> table{};

@@ -9,8 +9,8 @@ namespace fourfold::formats {
 
 std::uint32_t crc32c(std::string_view bytes);
 
-/// The checksum as it stands in a record: changed, so that records within records do not have the
-/// checksum of a checksum.
+/// The checksum as it is stored in a record. It is masked, so that records within records do not
+/// contain the checksum of a checksum.
 std::uint32_t masked_crc32c(std::string_view bytes);
 
 }  // namespace fourfold::formats

@@ -1,4 +1,4 @@
-// The types of elements that tensors in files have.
+// The types of elements of tensors in files.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace fourfold::formats {
 
-/// In the order in which the reference implementation of safetensors ranks them: alignment never
+/// The types in the order of the reference implementation of safetensors: alignment never
 /// decreases.
 enum class Dtype {
   kBool,
@@ -37,18 +37,18 @@ enum class Dtype {
   kU64,
 };
 
-/// As files spell it: "BF16", "F8_E4M3".
+/// The name in files: "BF16", "F8_E4M3".
 std::string_view to_string(Dtype dtype);
 std::ostream& operator<<(std::ostream& out, Dtype dtype);
 
-/// The type that files spell so; nothing when there is none.
+/// The type with that name in files; nothing when there is none.
 std::optional<Dtype> parse_dtype(std::string_view name);
 
-/// Of one element.
+/// The bits of one element.
 int bits(Dtype dtype);
 
-/// Of a tensor; nothing when a dimension is negative, when the number of bits does not fit into 64,
-/// or when they are not whole bytes.
+/// The bytes of a tensor. Nothing when a dimension is negative, when the number of bits does not
+/// fit into 64, or when the bits are not whole bytes.
 std::optional<std::int64_t> byte_size(Dtype dtype, std::span<const std::int64_t> shape);
 
 }  // namespace fourfold::formats

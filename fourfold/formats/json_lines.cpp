@@ -27,9 +27,10 @@ std::string number(double value) {
   return {text.data(), result.ptr};
 }
 
-/// True when the file's last line has no end: the machine went down while it was written.
+/// True when the last line of the file has no end, because the machine went down while it was
+/// written.
 bool has_open_line(const std::filesystem::path& path) {
-  std::error_code ignored;  // a file that is not there yet has no lines
+  std::error_code ignored;  // a file that does not exist yet has no lines
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
   std::ifstream file(path, std::ios::binary);
   file.seekg(-1, std::ios::end);

@@ -1,4 +1,4 @@
-// A file of metrics: one JSON object a line.
+// A file of metrics with one JSON object on each line.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,9 +18,9 @@ class JsonLines {
   /// Appends to the file if it exists. Throws IoError when it cannot be written.
   explicit JsonLines(std::filesystem::path path);
 
-  /// One line, in the file when this returns. Numbers read back as the same number, whole ones have
-  /// no decimal point; what is not finite becomes null. Throws IoError; the file then ends as it
-  /// did before.
+  /// Writes one line, which is in the file when this returns. Numbers read back as the same number,
+  /// and whole numbers have no decimal point. Numbers that are not finite become null. Throws
+  /// IoError; the file then ends as it did before the call.
   void write(std::span<const Field> fields);
 
  private:

@@ -30,9 +30,9 @@ void refuse_file(const std::filesystem::path& path, std::string_view what) {
 }
 
 void StrictSax::parse(std::string_view text) {
-  // Byte order marks and comments are not for these files.
+  // These files have no byte order marks and no comments.
   if (!text.starts_with('{')) refuse("its JSON does not begin with '{'");
-  // The parser takes a zero for the end and would not look at what follows.
+  // The parser takes a zero for the end and would ignore what follows.
   if (const auto zero = text.find('\0'); zero != std::string_view::npos) {
     refuse(concat("byte ", zero, " of its JSON is zero"));
   }

@@ -1,4 +1,4 @@
-// JSON for the files of this library: strings to write, texts to read without trust.
+// JSON for the files of this library: writing strings, and reading untrusted texts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,15 +13,14 @@ namespace fourfold::formats {
 /// The text as a JSON string with its quotes. Throws InvariantError unless it is UTF-8.
 std::string json_string(std::string_view text);
 
-/// For messages: 'text' on one line and of bearable length, whatever a file has in it.
+/// For messages: 'text' on one line and of limited length, whatever a file contains.
 std::string in_quotes(std::string_view text);
 
-/// Throws the ConfigError for a file that is not what it should be: "PATH cannot be used: WHAT;
-/// ...".
+/// Throws the ConfigError for a file that is not as it should be: "PATH cannot be used: WHAT; ...".
 [[noreturn]] void refuse_file(const std::filesystem::path& path, std::string_view what);
 
-/// Takes the events of a parser and refuses each that a derived class does not expect, so that a
-/// hostile text costs no more memory than what it is expected to hold.
+/// Receives the events of a parser and refuses each event that a derived class does not expect. So
+/// a hostile text costs no more memory than the expected content.
 class StrictSax : public nlohmann::json_sax<nlohmann::json> {
  public:
   /// `path` is for messages.
@@ -45,7 +44,7 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
  protected:
   [[noreturn]] void refuse(std::string_view what) const { refuse_file(path_, what); }
 
-  /// Where the parser is, for messages: "the shape of tensor 'w'".
+  /// The position of the parser, for messages: "the shape of tensor 'w'".
   virtual std::string place() const = 0;
 
  private:

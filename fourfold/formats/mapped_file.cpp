@@ -26,7 +26,7 @@ struct Descriptor {
 };
 
 int open_or_throw(const std::filesystem::path& path) {
-  // A pipe must not make us wait for somebody who writes to it.
+  // If the path is a pipe, this must not wait for a writer.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     throw ConfigError(

@@ -1,4 +1,4 @@
-// A file's bytes, in memory as they are used.
+// The bytes of a file, mapped into memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace fourfold::formats {
 
-/// Maps a whole file, read-only; nothing is read before it is looked at. The file must not become
-/// shorter in the meantime: the system ends a process that looks at what is no longer there.
+/// Maps a whole file, read-only. Data is only read when it is accessed. The file must not become
+/// shorter meanwhile: the system ends a process that accesses bytes beyond the end.
 class MappedFile {
  public:
   /// Throws ConfigError when `path` is not a file that can be read, IoError when it cannot be
@@ -19,7 +19,7 @@ class MappedFile {
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
 
-  /// Valid as long as this object, or the one that it was moved to.
+  /// Valid as long as this object, or the object that it was moved to.
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-// Tensors in files of the format safetensors: what is said of them.
+// Descriptions of tensors in files of the format safetensors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,19 +18,19 @@ struct TensorSpec {
   std::vector<std::int64_t> shape;  ///< empty for a scalar; dimensions may be 0
 };
 
-/// A tensor in a file. Its elements lie in row-major order, little-endian.
+/// A tensor in a file. Its elements are in row-major order, little-endian.
 struct TensorEntry {
   std::string name;
   Dtype dtype = Dtype::kF32;
   std::vector<std::int64_t> shape;
-  std::int64_t begin = 0;  ///< in bytes, from the first byte behind the header
+  std::int64_t begin = 0;  ///< in bytes, from the first byte after the header
   std::int64_t end = 0;
 
   std::int64_t bytes() const { return end - begin; }
   bool operator==(const TensorEntry&) const = default;
 };
 
-/// Whatever the writer of a file wanted to say.
+/// Any texts that the writer of a file has added.
 using Metadata = std::map<std::string, std::string>;
 
 }  // namespace fourfold::formats

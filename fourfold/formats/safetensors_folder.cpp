@@ -16,12 +16,12 @@ namespace {
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 
-/// The weight_map of an index; everything beside it is passed over.
+/// The weight_map of an index. Everything else is ignored.
 class IndexSax final : public StrictSax {
  public:
   using StrictSax::StrictSax;
 
-  /// Name of a tensor to name of a file.
+  /// The names of files by the names of tensors.
   std::map<std::string, std::string> take() {
     if (!seen_) refuse("it has no weight_map");
     return std::move(files_);
@@ -59,7 +59,7 @@ class IndexSax final : public StrictSax {
 
   bool string(string_t& file) override {
     if (!inside_) return expected() ? StrictSax::string(file) : true;
-    // A plain name: the index must not lead out of the folder.
+    // The name must be plain, so that the index cannot lead out of the folder.
     const bool plain = !file.empty() && file != "." && file != ".." &&
                        std::none_of(file.begin(), file.end(), [](char c) {
                          return c == '/' || static_cast<unsigned char>(c) < ' ';
@@ -83,7 +83,7 @@ class IndexSax final : public StrictSax {
   }
 
  private:
-  /// True where only the weight_map or what is in it may stand.
+  /// True where only the weight_map or its content may be.
   bool expected() const { return inside_ || (depth_ == 1 && key_ == "weight_map"); }
 
   std::string place() const override {
@@ -91,16 +91,16 @@ class IndexSax final : public StrictSax {
   }
 
   std::map<std::string, std::string> files_;
-  std::string key_;        // the last one, at whatever depth
-  std::size_t depth_ = 0;  // of objects and lists
-  bool inside_ = false;    // of the weight_map
+  std::string key_;        // the last key, at any depth
+  std::size_t depth_ = 0;  // the number of open objects and lists
+  bool inside_ = false;    // whether the parser is inside the weight_map
   bool seen_ = false;
 };
 
 }  // namespace
 
 SafetensorsFolder::SafetensorsFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
-  std::error_code ignored;  // what cannot be looked at is reported as missing
+  std::error_code ignored;  // a file that cannot be examined is reported as missing
   if (std::filesystem::exists(folder_ / kSingleFile, ignored)) {
     const SafetensorsReader& file =
         files_.try_emplace(std::string(kSingleFile), folder_ / kSingleFile).first->second;

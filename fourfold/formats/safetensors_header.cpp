@@ -22,7 +22,7 @@ std::string describe(const TensorEntry& entry) {
   return "tensor " + in_quotes(entry.name);
 }
 
-/// Collects the entries of a header as the parser comes by them, in the order of the text.
+/// Collects the entries of a header as the parser finds them, in the order of the text.
 class HeaderSax final : public StrictSax {
  public:
   using StrictSax::StrictSax;
@@ -118,14 +118,14 @@ class HeaderSax final : public StrictSax {
       }
       header_.entries.push_back(std::move(entry_));
     }
-    inside_ = Inside::kHeader;  // after the last object nothing can follow
+    inside_ = Inside::kHeader;  // after the last object nothing else can follow
     return true;
   }
 
  private:
   enum class Inside { kNothing, kHeader, kMetadata, kEntry, kList };
 
-  static constexpr std::size_t kMaxList = 64;  // as many dimensions as no tensor has
+  static constexpr std::size_t kMaxList = 64;  // more dimensions than any tensor has
 
   void begin_metadata() {
     if (std::exchange(metadata_seen_, true)) refuse("its __metadata__ is given twice");
@@ -142,7 +142,7 @@ class HeaderSax final : public StrictSax {
   Inside inside_ = Inside::kNothing;
   std::string name_;
   std::string field_;
-  TensorEntry entry_;           // the one that the parser is in
+  TensorEntry entry_;           // the entry that the parser is in
   std::set<std::string> seen_;  // its properties so far
   std::vector<std::int64_t> list_;
   bool metadata_seen_ = false;
@@ -157,7 +157,7 @@ void check_names(const std::vector<TensorEntry>& entries, const std::filesystem:
   }
 }
 
-/// Sorted entries must fill the data exactly.
+/// The sorted entries must fill the data exactly.
 void check_layout(const std::vector<TensorEntry>& entries, std::int64_t data_bytes,
                   const std::filesystem::path& path) {
   std::int64_t end = 0;
@@ -192,7 +192,7 @@ Header parse_header(std::string_view text, std::int64_t data_bytes,
   sax.parse(text);
   Header header = sax.take();
   check_names(header.entries, path);
-  // Tensors without elements may share their offset with others: they come first there.
+  // Tensors without elements may share their offset with others. They come before those.
   std::stable_sort(header.entries.begin(), header.entries.end(),
                    [](const TensorEntry& a, const TensorEntry& b) {
                      return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);

@@ -13,7 +13,7 @@ namespace fourfold::formats {
 
 namespace {
 
-/// The header's length, which the file is long enough for.
+/// The length of the header. The file is long enough for it.
 std::size_t header_length(std::span<const std::byte> file, const std::filesystem::path& path) {
   if (file.size() < kLengthBytes) {
     refuse_file(path, concat("it has only ", file.size(), " bytes"));

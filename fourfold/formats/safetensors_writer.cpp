@@ -16,7 +16,7 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<Ten
   metadata.emplace("format", "pt");
   const std::string header = encode_header({entries_, std::move(metadata)});
   file_.write(std::as_bytes(std::span(header)));
-  write({});  // passes over tensors without elements
+  write({});  // skips tensors without elements
 }
 
 const TensorEntry* SafetensorsWriter::next() const {

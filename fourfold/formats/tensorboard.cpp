@@ -24,7 +24,7 @@ std::string little_endian(Integer value) {
   return bytes;
 }
 
-/// A protocol buffer, field by field: each begins with its number and how it is stored.
+/// A protocol buffer, field by field. Each field begins with its number and the way it is stored.
 class Message {
  public:
   void add_varint(int field, std::int64_t value) {
@@ -51,7 +51,7 @@ class Message {
   void append_tag(int field, int storage) {
     append_varint(static_cast<std::uint64_t>(field << 3 | storage));
   }
-  /// Seven bits a byte, the lowest first; the eighth says that more follow.
+  /// Each byte has seven bits, the lowest first. The eighth bit says that more bytes follow.
   void append_varint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
     bytes_ += static_cast<char>(value);
@@ -72,7 +72,7 @@ std::string host_name() {
   return name.data();
 }
 
-/// Makes an event file that nobody else has.
+/// Makes an event file that no other process has.
 std::filesystem::path make_file(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

@@ -1,4 +1,4 @@
-// Event files, which TensorBoard draws.
+// Event files for TensorBoard.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,19 +17,20 @@ std::string version_record(double wall_time);
 /// A record with one value of a curve, as bytes of the file.
 std::string scalar_record(std::string_view tag, std::int64_t step, float value, double wall_time);
 
-/// Seconds since 1970, now.
+/// The current time in seconds since 1970.
 double unix_time();
 
-/// Writes curves to a new file in `folder`, which it makes if need be. Every value is in the file
-/// when the call returns. Throws IoError when the file cannot be written; it ends with a whole
-/// record in any case.
+/// Writes curves to a new file in `folder`, which is made if it does not exist. Every value is in
+/// the file when the call returns. Throws IoError when the file cannot be written; the file always
+/// ends with a whole record.
 class EventWriter {
  public:
-  /// The file is named after the time, the host and the process, so that TensorBoard reads the runs
-  /// of one folder in their order.
+  /// The name of the file contains the time, the host and the process, so that TensorBoard reads
+  /// the runs of one folder in their order.
   explicit EventWriter(const std::filesystem::path& folder);
 
-  /// `tag` is the name of the curve; a slash in it makes groups. Values are kept as 32-bit floats.
+  /// `tag` is the name of the curve; a slash in it forms groups. Values are stored as 32-bit
+  /// floats.
   void scalar(std::string_view tag, std::int64_t step, double value,
               double wall_time = unix_time());
 

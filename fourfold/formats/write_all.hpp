@@ -27,7 +27,7 @@ inline int write_all(int descriptor, const char* bytes, std::size_t size) {
   return 0;
 }
 
-/// The one wording for everything that fails on the way to a file.
+/// The common message for all failures to write a file.
 [[noreturn]] inline void throw_write_error(const std::filesystem::path& path, int error) {
   throw IoError(concat(path.string(), " cannot be written: ", std::strerror(error)));
 }

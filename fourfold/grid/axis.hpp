@@ -26,11 +26,11 @@ constexpr std::size_t index_of(Axis axis) {
 std::string_view to_string(Axis axis);
 std::ostream& operator<<(std::ostream& out, Axis axis);
 
-/// The axis of that name; throws ConfigError that lists the names.
+/// The axis of that name. Throws ConfigError that lists the names.
 Axis parse_axis(std::string_view name);
 
 /// Different axes in order, coarse first: a dimension split over (y, x) is cut by y, and each of
-/// these blocks by x. May be empty.
+/// these blocks is cut by x. The list may be empty.
 class Axes {
  public:
   Axes() = default;

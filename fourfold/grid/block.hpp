@@ -20,13 +20,13 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// What both hold; empty ranges keep begin == end.
+/// The intersection of two ranges. An empty result has begin == end.
 inline Range intersect(const Range& a, const Range& b) {
   const std::int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-/// One range a dimension.
+/// One range for each dimension.
 struct Block {
   std::vector<Range> ranges;
 

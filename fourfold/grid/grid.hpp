@@ -12,7 +12,7 @@
 
 namespace fourfold::grid {
 
-/// The grid's size along each axis; 1 where none is given.
+/// The size of the grid along each axis; 1 where none is given.
 struct Sizes {
   int x = 1;
   int y = 1;
@@ -39,12 +39,12 @@ class Coord {
 std::string to_string(const Coord& coord);
 std::ostream& operator<<(std::ostream& out, const Coord& coord);
 
-/// The ranks that differ from each other in `axes` only, and one of them as "this" one. Members are
-/// in the order of a tensor's blocks split over `axes`: the last axis runs fastest.
+/// The ranks that differ only in `axes`, one of which is "this" rank. Members are in the order of a
+/// tensor's blocks split over `axes`: the last axis runs fastest.
 struct Group {
   Axes axes;
   std::vector<int> members;  ///< ranks of the world
-  int index = 0;             ///< of this rank in members
+  int index = 0;             ///< the index of this rank in members
 
   int size() const { return static_cast<int>(members.size()); }
   bool operator==(const Group&) const = default;
@@ -54,17 +54,17 @@ struct Group {
 std::string to_string(const Group& group);
 std::ostream& operator<<(std::ostream& out, const Group& group);
 
-/// The order in which ranks are laid along the axes, fastest first.
+/// The order in which ranks are placed along the axes, fastest first.
 using Placement = std::array<Axis, kAxisCount>;
 inline constexpr Placement kDefaultPlacement = kAllAxes;
 
-/// "x,y,z,data,pipe"; throws ConfigError unless each axis stands there once.
+/// Parses "x,y,z,data,pipe". Throws ConfigError unless each axis appears once.
 Placement parse_placement(std::string_view text);
 std::string to_string(const Placement& placement);
 
 class Grid {
  public:
-  /// One rank.
+  /// A grid of one rank.
   Grid() : Grid(Sizes{}) {}
 
   /// Throws ConfigError when a size is below 1 or the number of ranks does not fit an int.
@@ -84,10 +84,10 @@ class Grid {
   /// The position of `coord` among the blocks of a dimension split over `axes`.
   int index_along(const Axes& axes, const Coord& coord) const;
 
-  /// The group of `rank` over `axes`. With no axes: the rank alone.
+  /// The group of `rank` over `axes`. Without axes it is the rank alone.
   Group group(const Axes& axes, int rank) const;
 
-  /// Every rank of the grid, in rank order, as seen by `rank`; its axes are all five.
+  /// All ranks of the grid, in rank order, as seen by `rank`. Its axes are all five.
   Group everyone(int rank) const;
 
   bool operator==(const Grid&) const = default;
@@ -103,10 +103,10 @@ class Grid {
 std::string to_string(const Grid& grid);
 std::ostream& operator<<(std::ostream& out, const Grid& grid);
 
-/// "data=1,x=2,y=2,z=2": axes that are not named have size 1. Throws ConfigError that names the bad
-/// piece.
+/// Parses "data=1,x=2,y=2,z=2". Axes that are not named have size 1. Throws ConfigError that names
+/// the bad part.
 Sizes parse_sizes(std::string_view text);
-/// The same back: "x=2,y=2", without sizes of 1; "x=1" if all are.
+/// The inverse: "x=2,y=2", without sizes of 1, or "x=1" if all sizes are 1.
 std::string to_string(const Sizes& sizes);
 std::ostream& operator<<(std::ostream& out, const Sizes& sizes);
 

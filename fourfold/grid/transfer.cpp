@@ -9,8 +9,8 @@ namespace fourfold::grid {
 
 namespace {
 
-/// A block of one dimension under `from`: its part that is wanted, and where along the axes it
-/// lies.
+/// A block of one dimension under `from`: the part of it that is wanted, and its place along the
+/// axes.
 struct Overlap {
   Range range;
   Coord coord;
@@ -20,7 +20,7 @@ void add_coord(Coord& coord, const Axes& axes, const Coord& from) {
   for (Axis axis : axes) coord[axis] = from[axis];
 }
 
-/// The blocks of dimension `d` that share something with `wanted`.
+/// The blocks of dimension `d` that intersect `wanted`.
 std::vector<Overlap> overlaps(const Spread& from, std::size_t d, const Range& wanted) {
   std::vector<Overlap> found;
   const Axes& axes = from.layout.dim(d);
@@ -48,7 +48,7 @@ std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank) {
   const Block wanted = to.layout.block(to.shape, to.grid, to.grid.coord_of(rank));
   if (wanted.elements() == 0) return {};
 
-  // The product over the dimensions of the overlaps along each of them.
+  // The result is the Cartesian product of the overlaps along each dimension.
   struct Open {
     Block block;
     Coord coord;

@@ -1,4 +1,4 @@
-// Where the pieces of a shard come from when a tensor changes its layout or its grid.
+// Finds the sources of the pieces of a shard when a tensor changes its layout or its grid.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace fourfold::grid {
 
-/// A tensor of one shape, spread over one grid.
+/// A tensor of one shape, distributed over one grid.
 struct Spread {
   Shape shape;
   Layout layout;
@@ -17,7 +17,7 @@ struct Spread {
   bool operator==(const Spread&) const = default;
 };
 
-/// `block` of the global tensor lies on rank `source`.
+/// A piece: `block` of the global tensor is on rank `source`.
 struct Piece {
   int source = 0;
   Block block;
@@ -25,12 +25,11 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-/// The pieces that together are the block of `rank` under `to`, each element exactly once, taken
-/// from the ranks of `from`. Where several ranks of `from` hold a piece, the source is `rank`
-/// itself if it is one of them, else one chosen by `rank`, so that the readers of a replicated
-/// piece spread over its holders. Empty when the block is empty. Throws InvariantError when the
-/// shapes differ or one of
-/// the layouts is partial.
+/// The pieces that together make up the block of `rank` under `to`, each element exactly once,
+/// taken from the ranks of `from`. Where several ranks of `from` hold a piece, the source is `rank`
+/// itself if it is one of them. Otherwise the source depends on `rank`, so that the readers of a
+/// replicated piece are spread over its holders. Empty when the block is empty. Throws
+/// InvariantError when the shapes differ or one of the layouts is partial.
 std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank);
 
 }  // namespace fourfold::grid

@@ -1,4 +1,4 @@
-// The pictures of a page, as SVG with what explains them.
+// The charts of a page, as SVG with explanations.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,12 +15,12 @@ std::string loss_chart(const RunData& run);
 /// The time of steps, split into compute and waiting for each set of axes.
 std::string step_chart(const RunData& run, const Palette& palette);
 
-/// What each rank did during one step. Only the first ranks of many are drawn.
+/// What each rank did during one step. If there are many ranks, only the first ones are drawn.
 std::string timeline_chart(const RunData& run, const Palette& palette);
 
-/// Steps in groups of equal size, so that there are at most `most` of them.
+/// Combines steps in groups of equal size, so that there are at most `most` of them.
 std::vector<std::vector<StepData>> grouped(const std::vector<StepData>& steps, std::size_t most);
-/// How many steps these stand for together.
+/// How many steps these entries stand for together.
 std::int64_t steps_in(const std::vector<StepData>& group);
 
 }  // namespace fourfold::report

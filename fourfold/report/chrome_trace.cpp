@@ -32,7 +32,7 @@ class Writer {
 
   void span(int rank, std::size_t row, const std::string& label, const char* category,
             Seconds begin, Seconds end, Json args) {
-    // In whole nanoseconds, so that what touches does not overlap after rounding.
+    // Times are whole nanoseconds, so that adjacent spans do not overlap after rounding.
     const auto from = nanoseconds(begin);
     const auto to = nanoseconds(end);
     add({{"ph", "X"},
@@ -75,7 +75,8 @@ void write_span(Writer& writer, int rank, std::size_t row, const Span& span) {
                   span.end, std::move(args));
       return;
     case Span::Kind::kOperation:
-      // Time in the queue of its lane; unknown for those from before the trace.
+      // This is the time in the queue of its lane. It is unknown for operations from before the
+      // trace.
       if (span.issued > Seconds()) args["queued_us"] = (span.begin - span.issued).value() * 1e6;
       writer.span(rank, row, concat(label_of(span), " ", span.axes), "communication", span.begin,
                   span.end, std::move(args));

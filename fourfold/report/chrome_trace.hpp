@@ -1,4 +1,4 @@
-// Timelines in the format of Chrome's tracing, which Perfetto and chrome://tracing draw.
+// Timelines in the format of Chrome's tracing, for Perfetto and chrome://tracing.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace fourfold::report {
 
-/// A process for each rank, a thread for each of its rows, one event a line. Time begins with the
-/// first span of any rank.
+/// There is a process for each rank, a thread for each of its rows, and one event on each line.
+/// Time begins with the first span of any rank.
 std::string chrome_trace(const std::vector<RankTrace>& traces);
 
 }  // namespace fourfold::report

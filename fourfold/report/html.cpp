@@ -35,7 +35,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string px(double value) {
-  return number(std::round(value * 10) / 10 + 0.0, 9);  // + 0.0: no minus before a zero
+  return number(std::round(value * 10) / 10 + 0.0, 9);  // + 0.0 avoids a minus before zero
 }
 
 std::string number(double value, int digits) {

@@ -7,13 +7,13 @@
 
 namespace fourfold::report {
 
-/// The text as it is, whatever is in it: for the content of elements and for quoted attributes.
+/// Escapes any text, for the content of elements and for quoted attributes.
 std::string escaped(std::string_view text);
 
-/// For coordinates: one decimal at most.
+/// For coordinates: at most one decimal.
 std::string px(double value);
 
-/// For people: up to `digits` significant ones, without zeros at the end.
+/// For people: up to `digits` significant digits, without trailing zeros.
 std::string number(double value, int digits = 4);
 
 }  // namespace fourfold::report

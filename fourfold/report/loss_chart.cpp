@@ -13,7 +13,7 @@ namespace fourfold::report {
 namespace {
 
 constexpr std::size_t kMostPoints = 400;
-/// Up to so many, each value also gets a dot that tells its number.
+/// Up to this number of values, each value also gets a dot that shows its number.
 constexpr std::size_t kMostDots = 100;
 
 struct Point {
@@ -42,7 +42,7 @@ Curve validation_curve(const RunData& run) {
   Curve curve;
   const std::size_t stride = run.validations.size() / kMostPoints + 1;
   for (std::size_t i = 0; i < run.validations.size(); ++i) {
-    // The last one is always there: it is the result.
+    // The last value is always drawn, since it is the result.
     if ((run.validations.size() - 1 - i) % stride != 0) continue;
     const auto& [step, loss] = run.validations[i];
     if (std::isfinite(loss)) curve.push_back({static_cast<double>(step), loss});
@@ -66,7 +66,7 @@ std::string draw(const Curve& curve, const Scale& x, const Scale& y, const std::
   return svg;
 }
 
-/// What both curves lie in, with some air.
+/// The range of both curves, with a margin.
 std::optional<Scale> loss_scale(const Plot& plot, const Curve& training, const Curve& validation) {
   double low = HUGE_VAL;
   double high = -HUGE_VAL;

@@ -11,7 +11,7 @@ namespace fourfold::report {
 
 namespace {
 
-/// Of all groups that anything was sent in.
+/// The palette of all groups in which anything was sent.
 Palette palette_of(const RunData& run) {
   std::set<std::string> axes;
   for (const auto& [key, count] : run.communication) {

@@ -1,4 +1,4 @@
-// A run as a page that needs nothing else: no network, no script.
+// A run as a self-contained page, without network access or scripts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace fourfold::report {
 
-/// HTML. Its size has a bound, however many steps and ranks the run has.
+/// Returns HTML. Its size is bounded, however many steps and ranks the run has.
 std::string page(const RunData& run);
 
 }  // namespace fourfold::report

@@ -13,7 +13,7 @@ constexpr std::size_t kColours = 10;
 }  // namespace
 
 Palette::Palette(const std::set<std::string>& axes) : axes_(axes.begin(), axes.end()) {
-  // Single axes come first: their colours are those of most pages.
+  // Single axes come first, so that their colours are the same on most pages.
   std::stable_partition(axes_.begin(), axes_.end(), [](const std::string& name) {
     return name.find('+') == std::string::npos && name != "all";
   });

@@ -10,7 +10,7 @@
 
 namespace fourfold::report {
 
-/// Names of classes that the page's style sheet gives a colour.
+/// Names of classes to which the page's style sheet gives a colour.
 class Palette {
  public:
   explicit Palette(const std::set<std::string>& axes);
@@ -18,7 +18,7 @@ class Palette {
   const std::vector<std::string>& axes() const { return axes_; }
   /// "a0" to "a9"; with more sets of axes than that, colours repeat.
   std::string of_axes(const std::string& axes) const;
-  /// "compute", "other", "wait", or that of the operation's axes.
+  /// "compute", "other", "wait", or the class of the operation's axes.
   std::string of_span(const comm::Span& span) const;
 
  private:

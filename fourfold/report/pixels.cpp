@@ -11,7 +11,7 @@ using comm::Span;
 
 namespace {
 
-/// How much of a pixel each colour has.
+/// The share of a pixel that each colour covers.
 using Shares = std::map<std::string, double>;
 
 const std::string& winner(const Shares& shares) {

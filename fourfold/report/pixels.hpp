@@ -1,4 +1,4 @@
-// A row of spans as rectangles that are not smaller than a pixel.
+// Draws a row of spans as rectangles that are at least a pixel wide.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,16 +12,16 @@
 namespace fourfold::report {
 
 struct Block {
-  double begin = 0;  ///< pixels
+  double begin = 0;  ///< in pixels
   double end = 0;
   std::string colour;
-  const comm::Span* span = nullptr;  ///< if it is only one
+  const comm::Span* span = nullptr;  ///< the span, if the block is only one
 };
 
-/// What of the spans lies inside the scale, which is in seconds. A span below a pixel shares its
-/// pixel with others: the colour that has most of it wins, and neighbours of one colour become one
-/// block. So there are never more blocks than spans, nor than twice as many as pixels. Narrow
-/// blocks come first, since they may reach under wide ones.
+/// The parts of the spans inside the scale, which is in seconds. A span of less than a pixel shares
+/// its pixel with others. The pixel gets the colour that covers most of it, and neighbours of one
+/// colour become one block. So there are never more blocks than spans, nor more than twice the
+/// number of pixels. Narrow blocks come first, since they may reach under wide ones.
 std::vector<Block> blocks_of(const std::vector<comm::Span>& spans, const Scale& scale,
                              const std::function<std::string(const comm::Span&)>& colour_of);
 

@@ -8,7 +8,7 @@
 
 namespace fourfold::report {
 
-/// The size of a chart in pixels, and the place in it that its data have.
+/// The size of a chart in pixels, and the area for its data.
 struct Plot {
   double width = 520;
   double height = 300;
@@ -21,7 +21,7 @@ struct Plot {
   Scale y(double low, double high) const { return {low, high, bottom, top}; }
 };
 
-/// <svg> with a description for those who cannot see it; to be closed by the caller.
+/// Opens <svg> with a description for people who cannot see it. The caller must close it.
 std::string open_svg(double width, double height, const std::string& id,
                      const std::string& description);
 
@@ -30,7 +30,7 @@ struct AxisLabels {
   std::string y;
 };
 
-/// Lines at the ticks, their values and the names of the axes. Values of x are whole numbers.
+/// Draws lines at the ticks, their values and the names of the axes. Values of x are whole numbers.
 std::string frame(const Plot& plot, const Scale& x, const Scale& y, const AxisLabels& labels);
 
 }  // namespace fourfold::report

@@ -11,7 +11,7 @@ using comm::Span;
 
 namespace {
 
-/// Puts each span into the first row that is free when it begins.
+/// Puts each span into the first row that is free at its beginning.
 void add_lane(std::vector<Row>& rows, const std::string& name, const std::vector<Span>& spans) {
   const std::size_t first = rows.size();
   for (const Span& span : spans) {

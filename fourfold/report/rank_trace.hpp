@@ -1,4 +1,4 @@
-// The traced steps of one rank, and how they are laid out in rows.
+// The traced steps of one rank, and their arrangement in rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,8 +14,8 @@ namespace fourfold::report {
 struct RankTrace {
   int rank = 0;
   std::string host;
-  std::string place;                 ///< on the grid: "x=0 y=1"
-  std::map<int, std::string> lanes;  ///< what those that have operations are for
+  std::string place;                 ///< the place on the grid: "x=0 y=1"
+  std::map<int, std::string> lanes;  ///< the purposes of the lanes that have operations
   std::vector<comm::Timeline::Step> steps;
   std::vector<comm::Span> spans;
 };
@@ -23,7 +23,7 @@ struct RankTrace {
 /// "rank 3 (host n1) x=0 y=1".
 std::string title_of(const RankTrace& trace);
 
-/// Of which layer, and what: "h.3.mlp.c_fc linear dW", "all_gather".
+/// The layer and the name of a span: "h.3.mlp.c_fc linear dW", "all_gather".
 std::string label_of(const comm::Span& span);
 
 /// Spans that do not overlap, in the order of time.
@@ -32,8 +32,8 @@ struct Row {
   std::vector<comm::Span> spans;
 };
 
-/// The first row has compute and waits, then there is one for each lane; where operations of a lane
-/// run at the same time (sends and receives), more than one.
+/// The first row has compute and waits. Then there is a row for each lane, or several rows where
+/// operations of a lane run at the same time (sends and receives).
 std::vector<Row> rows_of(const RankTrace& trace);
 
 }  // namespace fourfold::report

@@ -1,4 +1,4 @@
-// What a page tells about a run.
+// The data of a page about a run.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,26 +13,26 @@
 
 namespace fourfold::report {
 
-/// A step, or the mean of several.
+/// A step, or the mean of several steps.
 struct StepData {
-  std::int64_t step = 0;  ///< the last one
+  std::int64_t step = 0;  ///< the last of the steps
   double loss = 0;
   Seconds seconds;
-  std::map<std::string, Seconds> exposed;  ///< by axes: compute stood still for them
-  std::int64_t count = 1;                  ///< of steps
+  std::map<std::string, Seconds> exposed;  ///< by axes: time in which compute was blocked by them
+  std::int64_t count = 1;                  ///< the number of steps
 };
 
 struct RunData {
   std::string name;
   std::string about;                                         ///< model and grid, in one line
-  std::vector<std::pair<std::string, std::string>> figures;  ///< what matters most: name and value
+  std::vector<std::pair<std::string, std::string>> figures;  ///< the main results: name and value
   std::vector<std::pair<std::string, std::string>> facts;    ///< date, host, versions and so on
   std::vector<StepData> steps;
   std::vector<std::pair<std::int64_t, double>> validations;  ///< step and loss
   comm::Counts communication;                                ///< of rank 0, in all steps
-  std::vector<std::pair<std::string, Bytes>> memory;         ///< what for, and its peak
+  std::vector<std::pair<std::string, Bytes>> memory;         ///< purpose and peak
   std::string configuration;
-  std::vector<RankTrace> traces;  ///< by rank; the first step that they have is drawn
+  std::vector<RankTrace> traces;  ///< by rank; their first step is drawn
 };
 
 }  // namespace fourfold::report

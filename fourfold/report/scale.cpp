@@ -18,7 +18,7 @@ std::vector<double> ticks(double low, double high, int count, double smallest) {
   }
   distance = std::max(distance, smallest);
   std::vector<double> values;
-  // Multiples of the distance, so that no error adds up.
+  // The values are multiples of the distance, so that errors do not accumulate.
   for (double i = std::ceil(low / distance - 1e-9); i * distance <= high + distance * 1e-9; ++i) {
     values.push_back(i == 0 ? 0 : i * distance);
   }

@@ -1,4 +1,4 @@
-// From values to places on a picture.
+// Maps values to places in a chart.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace fourfold::report {
 
-/// A straight line of values from `low` to `high` over pixels from `begin` to `end`, which may run
+/// A linear map of values from `low` to `high` to pixels from `begin` to `end`, which may run
 /// backwards.
 struct Scale {
   double low = 0;
@@ -19,8 +19,8 @@ struct Scale {
   }
 };
 
-/// Round values in [low, high] at equal distances of 1, 2 or 5 times a power of ten, about `count`
-/// of them. `smallest` is the least distance that makes sense: 1 for whole numbers.
+/// About `count` round values in [low, high] at equal distances of 1, 2 or 5 times a power of ten.
+/// `smallest` is the smallest useful distance: 1 for whole numbers.
 std::vector<double> ticks(double low, double high, int count, double smallest = 0);
 
 }  // namespace fourfold::report

@@ -34,7 +34,8 @@ Bar mean_of(const std::vector<StepData>& group) {
   return bar;
 }
 
-/// Without the first step, which is slower for reasons of its own and would flatten the others.
+/// Leaves out the first step, which is slower because of one-time work and would flatten the
+/// others.
 std::vector<Bar> bars_of(const RunData& run) {
   const std::vector<StepData> steps(run.steps.begin() + (run.steps.size() > 1 ? 1 : 0),
                                     run.steps.end());

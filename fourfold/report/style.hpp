@@ -1,10 +1,10 @@
-// How a page looks.
+// The style of a page.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace fourfold::report {
 
-/// The text of its <style>.
+/// The content of its <style> element.
 const char* style();
 
 }  // namespace fourfold::report

@@ -8,12 +8,12 @@
 
 namespace fourfold::report {
 
-/// Calls, bytes and time of each kind of operation in a mean step of rank 0.
+/// Calls, bytes and time of each kind of operation in an average step of rank 0.
 std::string communication_table(const RunData& run);
 
 std::string memory_table(const RunData& run);
 
-/// What was run, when, where and with what.
+/// What was run, when, where and with which versions.
 std::string facts_table(const RunData& run);
 
 }  // namespace fourfold::report

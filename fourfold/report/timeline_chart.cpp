@@ -22,7 +22,7 @@ constexpr double kRight = 1072;
 constexpr double kRowHeight = 15;
 constexpr double kBlockHeight = 12;
 constexpr double kTitleHeight = 22;
-/// Blocks below this are drawn together, without a text of their own.
+/// Blocks narrower than this are drawn together, without a text of their own.
 constexpr double kRoomForPointer = 5;
 
 struct Interval {
@@ -30,7 +30,7 @@ struct Interval {
   Seconds end;
 };
 
-/// The first traced step, from the first rank's begin to the last one's end.
+/// The first traced step, from the first begin to the last end of any rank.
 Interval shown(const std::vector<RankTrace>& traces) {
   Interval all;
   for (const RankTrace& trace : traces) {
@@ -53,7 +53,7 @@ std::string describe(const Span& span) {
 class Picture {
  public:
   Picture(const Palette& palette, const Interval& step) : palette_(&palette) {
-    // In milliseconds from the begin of the step on the axis, in seconds of the clock for spans.
+    // The axis is in milliseconds from the begin of the step. Spans are in seconds of the clock.
     clock_ = {step.begin.value(), step.end.value(), kLeft, kRight};
     axis_ = {0, (step.end - step.begin).value() * 1e3, kLeft, kRight};
   }

@@ -52,7 +52,8 @@ class Mesh {
   const Overlap& overlap() const { return overlap_; }
   /// Sums of gradients that are under way.
   Backlog& backlog() const { return backlog_; }
-  /// Called after a layer has issued sums of gradients. Waits for the sums unless they may overlap.
+  /// Must be called after a layer has issued sums of gradients. Waits for the sums unless they may
+  /// overlap.
   void settle_gradients() const {
     if (!overlap_.weight_gradients) backlog_.drain();
   }
