@@ -17,8 +17,8 @@ constexpr std::size_t kLongestShown = 120;
 std::string text_of(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
-  std::array<char, 32>
-      digits{};  // the shortest digits that read back as this number are 24 at most
+  // The shortest text that reads back as this number has at most 24 characters.
+  std::array<char, 32> digits{};
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   std::string text(digits.data(), end);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";  // else it would be an integer
