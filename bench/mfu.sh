@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mfu of configs/gpt-bench.toml on two ranks of one thread, by grid and precision:
+# Prints the mfu of configs/gpt-bench.toml on two ranks with one thread each, by grid and precision:
 #   bench/mfu.sh [STEPS] [PRECISION...]
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail

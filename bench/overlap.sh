@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# The same GPT step with every overlap off, those alone that matter on its grid, and all on, as tables of where its
-# time goes: on two hosts joined by a slow network (scripts/testbed.sh, needs root), and on two ranks of one host.
+# Times the same GPT step with every overlap off, with each overlap that matters on the grid on alone, and with all
+# on. Prints tables of where the time goes: on two hosts joined by a slow network (scripts/testbed.sh, needs root),
+# and on two ranks of one host.
 #
 #   bench/overlap.sh [ROUNDS] [GRID:MBIT...]
 #
-# MBIT is the rate of the hosts' links, or "host" for two ranks of one host. Without any: a grid for each kind of
-# communication, at a rate at which it takes about as long as compute. All settings of a table take turns in one
-# run; times are medians of rank 0, changes medians of what a round differs from the same round of the first setting.
+# MBIT is the rate of the hosts' links, or "host" for two ranks of one host. Without GRID:MBIT arguments the script
+# runs one grid for each kind of communication, at a rate at which communication takes about as long as compute. All
+# settings of a table take turns in one run. Times are medians of rank 0. Changes are medians over the rounds of the
+# difference from the first setting in the same round.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."

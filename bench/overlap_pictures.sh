@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The pictures of docs/results/overlap.md: one step of a small GPT on two hosts (scripts/testbed.sh, needs root), with
-# overlaps off and on, one above the other on one page, taken by headless Chromium.
+# Makes the pictures of docs/results/overlap.md. Each shows one step of a small GPT on two hosts (scripts/testbed.sh,
+# needs root), with overlaps off and on, one above the other on one page. Headless Chromium takes the picture.
 #
-#   bench/overlap_pictures.sh [FOLDER] [GRID...]     docs/images, and z data x readme, unless given
+#   bench/overlap_pictures.sh [FOLDER] [GRID...]     default: docs/images z data x readme
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Every strategy on the same small GPT: on 8 ranks of four hosts joined by a slow network (scripts/testbed.sh, needs
-# root), with few rows for each weight and what leaves a host in a step, and with many rows; and on 64 ranks as threads
-# of one process, where only losses, bytes and memory mean something. About 25 minutes on 2 cores.
+# Trains the same small GPT with every strategy. The first part runs on 8 ranks of four hosts joined by a slow network
+# (scripts/testbed.sh, needs root): with few rows for each weight, where it also measures the bytes that leave a host
+# in a step, and with many rows. The second part runs on 64 ranks as threads of one process; of its figures only
+# losses, bytes, messages and memory are meaningful. The script takes about 25 minutes on 2 cores.
 #
-#   bench/strategies.sh [MBIT]          200 unless given
+#   bench/strategies.sh [MBIT]          default: 200
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,6 @@
-// A grid and a collective: eight ranks as threads of this process, arranged as 2 x 2 x 2, sum their
-// numbers along one axis. No GPU, no mpirun: ./01_grid_and_collective
+// A grid and a collective. Eight ranks are threads of this process, arranged as 2 x 2 x 2. They sum
+// their numbers along one axis. The program needs neither a GPU nor mpirun:
+//   ./01_grid_and_collective
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <string>

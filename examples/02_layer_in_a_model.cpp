@@ -1,6 +1,7 @@
-// 4-D layers in a model of one's own: two linear layers with a GELU between them and a loss of our
-// own behind them, on x=2, y=2, data=2 and on one rank alone. The same code gives the same
-// gradients. SPDX-License-Identifier: Apache-2.0
+// 4-D layers in a model of one's own. The model has two linear layers with a GELU between them, and
+// a loss that the example defines itself. It runs on x=2, y=2, data=2 and on one rank alone; the
+// same code gives the same gradients on both.
+// SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <map>
 #include <string>

@@ -1,5 +1,6 @@
-// The matrix products of docs/matrix.md: a network of two layers on a 2 x 2 x 2 cube of ranks,
-// which are threads here, forward and backward, against the same network in plain libtorch.
+// The matrix products of docs/matrix.md. A network of two layers runs forward and backward on a
+// 2 x 2 x 2 cube of ranks, which are threads here. The result is compared with the same network in
+// plain libtorch.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <string>

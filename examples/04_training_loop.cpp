@@ -1,6 +1,7 @@
-// A training loop of one's own: a small GPT learns a rule on x=2, y=2, data=2, with data that is
-// made as it is read and two backward passes in each step. The losses are those of the library's
-// own loop (train::Trainer) on one rank. SPDX-License-Identifier: Apache-2.0
+// A training loop of one's own. A small GPT learns a rule on x=2, y=2, data=2. Its data is
+// generated while it is read, and each step has two backward passes. The example compares the
+// losses with those of the library's own loop (train::Trainer) on one rank.
+// SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Ranks as processes: the library fourfold::comm_mpi. Under mpirun or srun each process is one
-// rank, and together they add up an integral; with --ranks N the program starts its own processes.
+// Ranks as processes, with the library fourfold::comm_mpi. Under mpirun or srun each process is one
+// rank, and together they compute an integral. With --ranks N the program starts its own processes:
 //   mpirun -np 2 ./05_ranks_of_mpi         or         ./05_ranks_of_mpi --ranks 2
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>

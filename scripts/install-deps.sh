@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing, as root or with sudo; silent when there is nothing to do.
+# Installs the Debian packages that are missing, as root or with sudo. Prints nothing if no package is missing.
 #   scripts/install-deps.sh build|quickstart|test
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail

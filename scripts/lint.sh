@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the format of all sources and runs clang-tidy over the half that needs neither libtorch nor MPI
-# (clang 14 cannot read libtorch in C++20). apt-get install git clang-format clang-tidy.
+# Checks the format of all sources and runs clang-tidy over the sources that need neither libtorch nor MPI
+# (clang 14 cannot compile libtorch's headers in C++20). Needs the packages git, clang-format and clang-tidy.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# A Slurm cluster on one machine: network namespaces with names of their own are its hosts, and a command
-# runs on a login host beside them, where srun, sbatch, scancel and scontrol work as usual.
+# Runs a Slurm cluster on one machine. Its hosts are network namespaces with host names of their own. The
+# command runs on a login host beside them, where srun, sbatch, scancel and scontrol work as usual.
 #
 #   scripts/slurm.sh --hosts H [--cores C] -- COMMAND...
 #
-# Hosts are named n0, n1, ... and have the first C cores of the machine (default: all), so that several
-# hosts share them. Tasks are bound to cores as Slurm's task/affinity does, and srun speaks PMIx. All hosts
-# see the same files. Nothing of the machine's own network or of another Slurm on it is touched. Needs root
-# and the packages slurmctld, slurmd, slurm-client, munge and iproute2.
-# Exit status: the command's; 1 if the cluster does not come up; 2 for bad arguments; 77 where programs or
-# cores are missing or the kernel does not allow namespaces.
+# The hosts are named n0, n1, ... Each has the first C cores of the machine (default: all cores), so several
+# hosts share the same cores. Tasks are bound to cores by Slurm's task/affinity, and srun supports PMIx. All
+# hosts see the same files. The script does not change the machine's own network or another Slurm on it. It
+# needs root and the packages slurmctld, slurmd, slurm-client, munge and iproute2.
+# The exit status is that of the command; 1 if the cluster does not start; 2 for bad arguments; 77 if programs
+# or cores are missing or the kernel does not allow namespaces.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Several hosts on one machine: network namespaces with names of their own, joined by links of limited
-# speed, and a command run across them by mpirun.
+# Makes several hosts on one machine and runs a command across them with mpirun. The hosts are network
+# namespaces with host names of their own, joined by links of limited speed.
 #
 #   scripts/testbed.sh --hosts H --slots S --mbit R [--delay-ms D] [--cut-when FILE] [--dead-end NAME]
 #                      [--mca "NAME VALUE"]... -- COMMAND...
 #
-# Starts H*S ranks of COMMAND, S on each host. Every host's link carries R Mbit/s in each direction, with
-# D milliseconds of delay. Between hosts Open MPI uses TCP, inside a host shared memory. Needs root.
-# --cut-when: the link of the last host goes down once FILE exists. --dead-end: every host has an interface
-# of that name too, which leads nowhere, and Open MPI is not told which one to take. --mca: a setting of mpirun.
-# Exit status: the command's; 2 for bad arguments; 77 where the kernel does not allow namespaces.
+# Starts H*S ranks of COMMAND, S on each host. The link of each host carries R Mbit/s in each direction, with
+# a delay of D milliseconds. Open MPI uses TCP between hosts and shared memory inside a host. Needs root.
+# --cut-when: the link of the last host goes down once FILE exists. --dead-end: every host also has an
+# interface NAME that leads nowhere, and Open MPI is not told which interface to use. --mca: a setting of mpirun.
+# The exit status is that of the command; 2 for bad arguments; 77 if the kernel does not allow namespaces.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
