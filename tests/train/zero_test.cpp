@@ -125,9 +125,13 @@ TEST(Zero, ValuesThatAreAssignedReachTheMasterCopies) {
       const tensor::Mesh mesh(world, grid::Grid({.z = 2, .data = 2}));
       nn::Parameters parameters;
       for (const char* name : {"a", "b", "c"}) {
-        parameters.push_back(std::make_shared<nn::Parameter>(
-            mesh, nn::ParameterSpec{.name = name, .shape = {21, 7}, .gathered = grid::Axis::kZ},
-            nn::Precision::bf16(), 1));
+        parameters.push_back(
+            std::make_shared<nn::Parameter>(mesh,
+                                            nn::ParameterSpec{.name = name,
+                                                              .shape = {21, 7},
+                                                              .gathered = grid::Axis::kZ,
+                                                              .summed = grid::Axis::kZ},
+                                            nn::Precision::bf16(), 1));
       }
       optim::AdamW optimizer(mesh, parameters, {.decay = 1, .zero = zero});
       for (const nn::ParameterPtr& p : parameters) {
