@@ -21,6 +21,14 @@ double memory_needed(const Config& config, const Choice& choice) {
   return static_cast<double>(peak_memory(recipe, choice.sizes).value());
 }
 
+/// Whether a rank's tensors fit. The estimate excludes most choices; a dry run of all layers
+/// decides about the others.
+bool has_room(const Config& config, const Choice& choice, double memory) {
+  if (memory_needed(config, choice) > memory) return false;
+  const Bytes peak = peak_memory(recipe_of(config, choice), choice.sizes);
+  return static_cast<double>(peak.value()) <= memory;
+}
+
 /// Whether some grid of `ranks` ranks has enough memory. Only grids with the fewest copies of the
 /// model are considered.
 bool have_room(const Config& config, int ranks, double memory) {
@@ -35,7 +43,7 @@ bool have_room(const Config& config, int ranks, double memory) {
       *std::min_element(choices.begin(), choices.end(),
                         [&](const Choice& a, const Choice& b) { return copies(a) < copies(b); }));
   return std::any_of(choices.begin(), choices.end(), [&](const Choice& choice) {
-    return copies(choice) == fewest && memory_needed(config, choice) <= memory;
+    return copies(choice) == fewest && has_room(config, choice, memory);
   });
 }
 
@@ -57,7 +65,7 @@ std::int64_t smaller_micro_batch(const Config& config, const Choice& choice, dou
   std::int64_t smallest = choice.micro_batch;
   while (smallest % 2 == 0 && misfit(config, {choice.sizes, smallest / 2}).empty()) {
     smallest /= 2;
-    if (memory_needed(config, {choice.sizes, smallest}) <= memory) break;
+    if (has_room(config, {choice.sizes, smallest}, memory)) break;
   }
   return smallest;
 }
