@@ -17,7 +17,7 @@ if grep -rlF -e "$source" -e "$build" -e "$work" "$prefix/lib/cmake"; then fail 
 # Runs a program, and expects that it has loaded the module of the installation.
 expect_module() {
   LD_DEBUG=libs LD_DEBUG_OUTPUT=$work/loaded "$@" >"$work/out" 2>&1 || { cat "$work/out"; fail "$1 failed"; }
-  cat "$work"/loaded.* | grep -q "calling init: $prefix/.*lib/fourfold/libfourfold_sentencepiece.so" ||
+  grep -q "calling init: $prefix/.*lib/fourfold/libfourfold_sentencepiece.so" "$work"/loaded.* ||
     fail "$1 has not loaded the module of the installation"
   rm -f "$work"/loaded.*
 }
