@@ -29,8 +29,10 @@ std::optional<Court::Ruling> Court::rule(Seconds at) {
 }
 
 std::vector<int> arbiters(int ranks) {
-  std::vector<int> found = {0, ranks / 2, ranks - 1};
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::vector<int> found;
+  for (const int rank : {0, ranks / 2, ranks - 1}) {
+    if (found.empty() || found.back() != rank) found.push_back(rank);
+  }
   return found;
 }
 
