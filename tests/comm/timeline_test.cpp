@@ -121,12 +121,12 @@ TEST(Timeline, NamesTheLayerOfTheInnermostScope) {
     Timeline timeline;
     world.trace(&timeline);
     timeline.begin_step(1);
+    if (world.rank() == 0) rest(30);  // rank 1 has to wait
     comm::Work sum;
     {
       const comm::LayerScope scope("h.1.attn");
       sum = comm.all_reduce(comm::view(data));
     }
-    if (world.rank() == 0) rest(30);  // rank 1 has to wait
     {
       const comm::LayerScope scope("h.2");
       sum.wait();
