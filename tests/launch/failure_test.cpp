@@ -148,6 +148,13 @@ TEST_F(Failure, StartThatHangsIsExplainedAndEnds) {
   EXPECT_TRUE(gone(Seconds(0.1)));
 }
 
+TEST_F(Failure, StartMayTakeLongerThanTheDeadline) {
+  const Outcome outcome = run({"late", "2", "6"});
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_GT(outcome.seconds.value(), 6);
+}
+
 TEST_F(Failure, StoppedRankIsNamedAfterTheDeadline) {
   const Outcome outcome = run({"stop", "2"});
   ASSERT_EQ(lines(outcome.err).size(), 1U) << outcome.err;

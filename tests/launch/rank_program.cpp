@@ -1,12 +1,14 @@
 // A program for the tests of the launcher and of failures: starts its own ranks with --ranks N, and
 // does on them what its arguments say.
 //   rank_program [--ranks N] ok | throw R | exit R S | kill R | stop R | bad-input | spin R | print
-//                            | work R S | stop-at-work R | kill-at-work R | loop FILE | absent R
+//                            | work R S | stop-at-work R | kill-at-work R | loop FILE
+//                            | absent R | late R S
 //                            | all-throw | all-stack | all-memory | all-later R
 // R is the rank that misbehaves while all are in a loop of collectives. It works at something that
 // it has announced, for S seconds or, stopped or killed in the middle of it, for ever. In the loop
-// FILE is made once all ranks run. An absent rank never joins. The last ones make every rank throw,
-// or every rank but R, which does so a second later. SPDX-License-Identifier: Apache-2.0
+// FILE is made once all ranks run. An absent rank never joins, a late one after S seconds. The last
+// ones make every rank throw, or every rank but R, which does so a second later.
+// SPDX-License-Identifier: Apache-2.0
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -119,7 +121,10 @@ int main(int argc, char** argv) {
     return error.exit_status();
   }
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  if (arguments.size() > 1 && arguments[0] == "absent" && arguments[1] == rank) sleep(1000);
+  if (rank != nullptr && arguments.size() > 1 && arguments[1] == rank) {
+    if (arguments[0] == "absent") sleep(1000);
+    if (arguments[0] == "late") sleep(static_cast<unsigned>(std::stoi(arguments.at(2))));
+  }
   comm::Options options;
   options.verbose = std::getenv("TEST_VERBOSE") != nullptr;
   if (const char* time = std::getenv("TEST_START_TIME")) {

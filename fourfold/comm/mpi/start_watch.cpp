@@ -87,12 +87,12 @@ bool StartWatch::joined_within(Seconds time) {
 }
 
 void StartWatch::watch(const Report& report, const Options& options) {
-  const Seconds deadline = options.deadline.value_or(kDeadline);
-  const Seconds first_word = std::min(options.start_time, deadline);
+  // A short deadline is for waits, not for starting processes on a machine that may be busy.
+  const Seconds end = std::max(options.deadline.value_or(kDeadline), options.start_time);
   const bool first = launched_rank() <= 0;
-  if (joined_within(first_word)) return;
-  if (first) report(line_after(first_word, deadline));
-  if (joined_within(deadline - first_word + (first ? Seconds() : kTimeForFirst))) return;
+  if (joined_within(options.start_time)) return;
+  if (first) report(line_after(options.start_time, end));
+  if (joined_within(end - options.start_time + (first ? Seconds() : kTimeForFirst))) return;
   _exit(1);
 }
 

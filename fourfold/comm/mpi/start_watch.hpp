@@ -11,8 +11,8 @@
 namespace fourfold::comm::mpi {
 
 /// Lives while this process joins the others. If that takes longer than `Options::start_time`, rank
-/// 0 reports a line with what may help. After the deadline the process ends with status 1. Nothing
-/// else can be done, since MPI's own calls do not return.
+/// 0 reports a line with what may help. After the deadline, or at once if that is shorter, the
+/// process ends with status 1. Nothing else can be done, since MPI's own calls do not return.
 class StartWatch {
  public:
   StartWatch(const Report& report, const Options& options);
