@@ -78,11 +78,16 @@ Contest linear(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t in, std
       mesh, nn::LinearSpec{.name = "linear", .in = in, .out = out}, nn::Precision::float32(), 1);
   const Tensor weight = leaf({out, in});
   const Tensor bias = leaf({out});
+  const auto vectors = std::make_shared<nn::Vectors>(mesh, layer->vectors());
   return {concat("linear ", rows, " x ", in, " x ", out),
           [=] {
             return leaf({rows, in});
           },
-          [=](const Tensor& x) { return layer->forward(x, bias); },
+          [=](const Tensor& x) {
+            nn::Pass pass;
+            pass.take(*vectors, {bias});
+            return layer->forward(x, pass);
+          },
           [=](const Tensor& x) { return at::linear(x, weight, bias); },
           {layer->weight()},
           {weight, bias}};
@@ -93,11 +98,16 @@ Contest norm(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t width) {
                                                      nn::Precision::float32(), 1);
   const Tensor scale = leaf({width});
   const Tensor shift = leaf({width});
+  const auto vectors = std::make_shared<nn::Vectors>(mesh, layer->vectors());
   return {concat("layer norm ", rows, " x ", width),
           [=] {
             return leaf({rows, width});
           },
-          [=](const Tensor& x) { return layer->forward(x, scale, shift); },
+          [=](const Tensor& x) {
+            nn::Pass pass;
+            pass.take(*vectors, {scale, shift});
+            return layer->forward(x, pass);
+          },
           [=](const Tensor& x) { return at::layer_norm(x, {width}, scale, shift, 1e-5); },
           {},
           {scale, shift}};

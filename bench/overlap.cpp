@@ -144,14 +144,14 @@ int main(int argc, char** argv) {
   const config::Config config = config::read(source);
   const train::Recipe recipe = train::recipe_of(config);
   const grid::Grid grid(config.parallel.sizes, config.parallel.placement);
-  const std::int64_t vocabulary = recipe.model.vocabulary;
-  const train::ReadSample read = [&](std::int64_t sample, std::int64_t* tokens,
-                                     std::int64_t* targets) {
-    for (std::int64_t i = 0; i < recipe.model.context; ++i) {
-      tokens[i] = (sample * 131 + i * 17) % vocabulary;
-      targets[i] = (sample * 131 + i * 17 + 17) % vocabulary;
-    }
-  };
+  const std::int64_t vocabulary = config.model.vocab;
+  const train::ReadSample read =
+      train::read_tokens([&](std::int64_t sample, std::int64_t* tokens, std::int64_t* targets) {
+        for (std::int64_t i = 0; i < config.model.context; ++i) {
+          tokens[i] = (sample * 131 + i * 17) % vocabulary;
+          targets[i] = (sample * 131 + i * 17 + 17) % vocabulary;
+        }
+      });
 
   std::vector<std::unique_ptr<Case>> cases;
   std::istringstream settings(argv[4]);

@@ -39,9 +39,9 @@ class Model {
         biases_(mesh, {up_.bias(), down_.bias()}) {}
 
   Tensor forward(const Tensor& input) const {
-    const std::vector<Tensor> biases = biases_.gather();  // both in one operation for each group
-    const Tensor hidden = at::gelu(up_.forward(input, biases[0]));  // any operation of libtorch
-    return down_.forward(hidden, biases[1]);
+    const nn::Pass pass(biases_);  // gathers both in one operation for each group
+    const Tensor hidden = at::gelu(up_.forward(input, pass));  // any operation of libtorch
+    return down_.forward(hidden, pass);
   }
 
   nn::Parameters parameters() const {

@@ -5,11 +5,13 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <vector>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/comm/thread/thread.hpp"
+#include "fourfold/model/gpt.hpp"
 #include "fourfold/tensor/shard.hpp"
 #include "fourfold/train/trainer.hpp"
 
@@ -23,14 +25,20 @@ namespace {
 constexpr std::int64_t kVocabulary = 31, kContext = 16, kSteps = 40;
 constexpr std::int64_t kBatch = 8, kMicroBatch = 4;  // sequences of a step and of a pass
 
+model::GptSpec spec() {
+  model::GptSpec spec;
+  spec.vocabulary = kVocabulary;
+  spec.width = 32;
+  spec.heads = 4;
+  spec.layers = 2;
+  spec.context = kContext;
+  spec.precision = nn::Precision::float64();  // so that grids can be compared
+  return spec;
+}
+
 train::Recipe recipe() {
   train::Recipe recipe;
-  recipe.model.vocabulary = kVocabulary;
-  recipe.model.width = 32;
-  recipe.model.heads = 4;
-  recipe.model.layers = 2;
-  recipe.model.context = kContext;
-  recipe.model.precision = nn::Precision::float64();  // so that grids can be compared
+  recipe.model = std::make_shared<model::GptModel>(spec());
   recipe.batch = kBatch;
   recipe.micro_batch = kMicroBatch;
   recipe.rates = {.largest = 1e-2, .smallest = 1e-3, .warmup = 4, .steps = kSteps};
@@ -69,7 +77,7 @@ struct Samples {
 std::vector<double> own_loop(comm::World& world, const grid::Grid& grid) {
   const train::Recipe what = recipe();
   const tensor::Mesh mesh(world, grid, what.overlap);
-  const model::Gpt gpt(mesh, what.model, kMicroBatch);
+  const model::Gpt gpt(mesh, spec(), kMicroBatch);
   optim::AdamW optimizer(mesh, gpt.parameters(), what.optimizer);
   std::vector<double> result;
   for (std::int64_t number = 1; number <= kSteps; ++number) {
@@ -82,7 +90,8 @@ std::vector<double> own_loop(comm::World& world, const grid::Grid& grid) {
                             .first_sample = first,
                             .step = static_cast<std::uint64_t>(number)};
       step.begin_pass();
-      const Tensor part = gpt.loss(samples.tokens, samples.targets, batch, kBatch * kContext, true);
+      const model::Input input{batch, {samples.tokens, samples.targets}};
+      const Tensor part = gpt.loss(input, kBatch * kContext, true);
       part.backward();
       loss += part.item<double>();
     }
@@ -106,7 +115,7 @@ std::vector<double> trainer_losses(comm::World& world, const grid::Grid& grid) {
   train::Trainer trainer(mesh, recipe());
   std::vector<double> result;
   for (std::int64_t number = 1; number <= kSteps; ++number) {
-    result.push_back(trainer.step(number, read).loss);
+    result.push_back(trainer.step(number, train::read_tokens(read)).loss);
   }
   return result;
 }

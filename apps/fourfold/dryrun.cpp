@@ -62,7 +62,7 @@ struct Result {
   Flops flops;
   Bytes memory;  ///< the memory of a rank
 
-  std::int64_t tokens() const { return recipe.batch * recipe.model.context; }
+  std::int64_t tokens() const { return recipe.model->terms(recipe.batch); }
 };
 
 Json to_json(const Result& result) {
@@ -72,7 +72,7 @@ Json to_json(const Result& result) {
                {"ranks_per_host", result.ranks_per_host},
                {"tokens_per_step", result.tokens()},
                {"flops", result.flops.value()},
-               {"model_flops", train::model_flops(result.recipe.model, result.tokens()).value()}};
+               {"model_flops", result.recipe.model->flops(result.recipe.batch).value()}};
   json["compute"] = Json::array();
   for (const auto& [name, work] : result.compute) {
     json["compute"].push_back({{"name", name},
@@ -127,7 +127,7 @@ void print(const Result& result) {
   std::printf("%s\n", hosts_of(result).c_str());
   std::printf("one step of %lld tokens: %s on this rank, %s for the whole model\n\n",
               static_cast<long long>(result.tokens()), to_string(result.flops).c_str(),
-              to_string(train::model_flops(result.recipe.model, result.tokens())).c_str());
+              to_string(result.recipe.model->flops(result.recipe.batch)).c_str());
   std::printf("%-22s %8s %14s %12s\n", "compute", "times", "flops", "bytes");
   for (const auto& [name, work] : result.compute) {
     std::printf("%-22s %8lld %14s %12s\n", name.c_str(), static_cast<long long>(work.times),

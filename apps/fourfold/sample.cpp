@@ -12,6 +12,7 @@
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/data/tokenizer.hpp"
+#include "fourfold/model/fit.hpp"
 #include "fourfold/model/generate.hpp"
 #include "fourfold/train/run_folder.hpp"
 
@@ -32,27 +33,24 @@ struct Options {
   std::string json;
 };
 
-/// The spec of the folder's model, for continuing a single text. With replicated activations no
-/// rows have to divide.
-model::GptSpec spec_of(const std::string& folder) {
-  model::GptSpec spec = checkpoint::read_model_config(folder);
-  spec.activations = nn::Activations::kReplicated;
-  return spec;
+/// The folder's model, for continuing a single text. With replicated activations no rows have to
+/// divide.
+model::ModelPtr model_in(const std::string& folder) {
+  return checkpoint::read_model_config(folder, nn::Activations::kReplicated);
 }
 
 /// One text is not split over z and data, so the grid is over x and y, as square as the heads
 /// allow.
-grid::Sizes sampling_grid(const model::GptSpec& spec, int ranks) {
+grid::Sizes sampling_grid(const model::Model& model, int ranks) {
   grid::Sizes best;
   int longest = 0;
-  for (const grid::Sizes& g : model::fitting_grids(spec, ranks, 1)) {
+  for (const grid::Sizes& g : model::fitting_grids(model, ranks, 1)) {
     if (g.z * g.data > 1 || (longest > 0 && std::max(g.x, g.y) >= longest)) continue;
     best = g;
     longest = std::max(g.x, g.y);
   }
   if (longest == 0) {
-    throw ConfigError(concat("a model with ", spec.heads, " heads and width ", spec.width,
-                             " cannot be split over ", ranks,
+    throw ConfigError(concat("a model with ", model.sizes(), " cannot be split over ", ranks,
                              " ranks; choose a number that divides the heads"));
   }
   return best;
@@ -70,9 +68,16 @@ void check(const Options& options) {
   if (!options.json.empty()) check_writable("--json", options.json);
 }
 
+/// Throws ConfigError unless the model generates text.
+const model::Transformer& text_model(const model::Part& part) {
+  const auto* text = dynamic_cast<const model::Transformer*>(&part);
+  if (text == nullptr) throw ConfigError("the model in this folder does not generate text");
+  return *text;
+}
+
 /// Generates one continuation of the prompt. The first rank prints it as it is generated. Returns
 /// its text.
-std::string continue_text(const tensor::Mesh& mesh, const model::Gpt& gpt,
+std::string continue_text(const tensor::Mesh& mesh, const model::Transformer& model,
                           const data::Tokenizer& tokenizer, const Options& options,
                           std::int64_t number) {
   const bool first = mesh.everyone().rank() == 0;
@@ -86,7 +91,7 @@ std::string continue_text(const tensor::Mesh& mesh, const model::Gpt& gpt,
   if (first) std::fputs(text.c_str(), stdout);
   for (std::int64_t i = 0; i < options.tokens; ++i) {
     const std::vector<double> logits = model::next_logits(
-        mesh, gpt, tokens, std::min(gpt.spec().vocabulary, tokenizer.vocabulary()));
+        mesh, model, tokens, std::min(model.frame().vocabulary, tokenizer.vocabulary()));
     const std::int64_t token = model::pick_token(
         logits, options.sampling, static_cast<std::uint64_t>(number * options.tokens + i));
     if (token == tokenizer.end_of_text()) break;
@@ -104,18 +109,18 @@ std::string continue_text(const tensor::Mesh& mesh, const model::Gpt& gpt,
 }
 
 void run(comm::World& world, const Options& options) {
-  const model::GptSpec spec = spec_of(options.folder);
+  const model::ModelPtr model = model_in(options.folder);
   const std::unique_ptr<data::Tokenizer> tokenizer = data::load_tokenizer(options.folder);
-  const tensor::Mesh mesh(world, grid::Grid(sampling_grid(spec, world.size())));
-  const model::Gpt gpt(mesh, spec, 1);
+  const tensor::Mesh mesh(world, grid::Grid(sampling_grid(*model, world.size())));
+  const std::unique_ptr<model::Part> part = model->make(mesh, 1, model->whole());
   {
     const comm::Phase phase = world.phase("loading the weights");
-    checkpoint::load_weights(gpt, options.folder);
+    checkpoint::load_weights(*model, *part, options.folder);
   }
   nlohmann::json texts = nlohmann::json::array();
   for (std::int64_t i = 0; i < options.samples; ++i) {
     if (i > 0 && world.rank() == 0) std::fputs("----\n", stdout);
-    texts.push_back(continue_text(mesh, gpt, *tokenizer, options, i));
+    texts.push_back(continue_text(mesh, text_model(*part), *tokenizer, options, i));
   }
   if (world.rank() != 0 || options.json.empty()) return;
   // A text may end with an incomplete character.
@@ -153,7 +158,8 @@ void add_sample(CLI::App& app, Command& command) {
       const std::string unfinished = train::why_no_model(options->folder);
       if (!unfinished.empty()) throw ConfigError(unfinished);
       static_cast<void>(data::load_tokenizer(options->folder));
-      static_cast<void>(sampling_grid(spec_of(options->folder), options->ranks.ranks.value_or(1)));
+      static_cast<void>(
+          sampling_grid(*model_in(options->folder), options->ranks.ranks.value_or(1)));
       return run_on_ranks(options->ranks, argv, [&](comm::World& world) { run(world, *options); });
     };
   });

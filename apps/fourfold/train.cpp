@@ -11,6 +11,7 @@
 #include "fourfold/base/text.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/launch/environment.hpp"
+#include "fourfold/model/kinds.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/run.hpp"
@@ -64,11 +65,9 @@ void check(const Options& options, int ranks) {
 void check_weights(const config::Config& config) {
   const std::string unfinished = train::why_no_model(config.train.init_from);
   if (!unfinished.empty()) throw ConfigError("train.init_from: " + unfinished);
-  model::GptSpec spec;
-  spec.heads = config.model.heads;
-  spec.layers = config.model.layers;
-  spec.tied = config.model.tied;
-  checkpoint::check_same_model(spec, config.train.init_from);
+  config::Config known = config;
+  if (known.model.vocab == 0) known.model.vocab = 1;  // it is not compared
+  checkpoint::check_same_model(*model::model_of(known), config.train.init_from);
 }
 
 int run(Options& options, char** argv) {

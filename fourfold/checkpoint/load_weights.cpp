@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 #include <set>
 #include <string_view>
-#include <tuple>
 
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/index_copy.h>
 #include <ATen/ops/index_select.h>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/checkpoint/gpt2_layout.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/formats/safetensors_folder.hpp"
@@ -16,12 +16,15 @@
 namespace fourfold::checkpoint {
 
 using at::Tensor;
+using model::FilePiece;
+using model::FileTensor;
 
 namespace {
 
-/// A tensor of the folder, and its name there.
+/// A tensor of the folder.
 struct Found {
-  std::string name;
+  const formats::TensorEntry* entry;
+  std::string name;  ///< in the folder
   at::ScalarType type;
 };
 
@@ -45,38 +48,99 @@ at::ScalarType scalar_type(formats::Dtype dtype, const std::string& tensor) {
   }
 }
 
-/// Whether the shape fits. A file may have more positions than the model uses.
-bool fits(const FileTensor& wanted, const std::vector<std::int64_t>& shape) {
-  if (wanted.name != "wpe.weight") return shape == wanted.shape;
+/// Whether the shape fits.
+bool fits(const FilePiece& wanted, const std::vector<std::int64_t>& shape) {
+  if (!wanted.more_rows) return shape == wanted.shape;
   return shape.size() == 2 && shape[0] >= wanted.shape[0] && shape[1] == wanted.shape[1];
 }
 
-Found find(const formats::SafetensorsFolder& files, const FileTensor& wanted,
-           const std::string& folder) {
-  Found found{wanted.name, at::kFloat};
-  if (!files.contains(found.name)) found.name = "transformer." + wanted.name;
-  if (!files.contains(found.name)) {
-    throw ConfigError(concat("the weights in ", folder, " lack ", wanted.name));
+/// The first of these names that the folder has; empty if it has none.
+std::string name_in(const formats::SafetensorsFolder& files,
+                    const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (files.contains(name)) return name;
   }
-  const formats::TensorEntry& entry = files.entry(found.name);
-  const std::string label = concat(found.name, " in ", folder);
+  return "";
+}
+
+Found find(const formats::SafetensorsFolder& files, const FilePiece& wanted,
+           const std::string& folder) {
+  std::vector<std::string> names = {wanted.name};
+  names.insert(names.end(), wanted.other_names.begin(), wanted.other_names.end());
+  const std::string name = name_in(files, names);
+  if (name.empty()) throw ConfigError(concat("the weights in ", folder, " lack ", wanted.name));
+  const formats::TensorEntry& entry = files.entry(name);
+  const std::string label = concat(name, " in ", folder);
   if (!fits(wanted, entry.shape)) {
     throw ConfigError(concat(label, " has the shape ", shown(entry.shape), ", and the model needs ",
                              shown(wanted.shape), ": set the sizes of [model] to the file's"));
   }
-  found.type = scalar_type(entry.dtype, label);
-  return found;
+  return {&entry, name, scalar_type(entry.dtype, label)};
 }
 
-/// The rows and columns of a table.
-std::pair<std::int64_t, std::int64_t> table_shape(const formats::SafetensorsFolder& files,
-                                                  const std::string& name,
-                                                  const std::string& folder) {
-  std::string found = name;
-  if (!files.contains(found)) found = "transformer." + name;
-  if (!files.contains(found)) {
-    throw ConfigError(concat("the weights in ", folder, " lack ", name));
+/// The places of some of our rows: in a piece of the file, and in the block that is read.
+struct Rows {
+  std::vector<std::int64_t> in_piece;
+  std::vector<std::int64_t> in_block;
+};
+
+/// Where the rows of a block are in each piece.
+std::vector<Rows> rows_of(const FileTensor& wanted, const grid::Range& block) {
+  std::vector<Rows> all(wanted.pieces.size());
+  for (std::int64_t row = block.begin; row < block.end; ++row) {
+    std::int64_t place = wanted.order.empty() ? row : wanted.order[static_cast<std::size_t>(row)];
+    std::size_t piece = 0;
+    while (place >= wanted.pieces[piece].rows()) place -= wanted.pieces[piece++].rows();
+    all[piece].in_piece.push_back(place);
+    all[piece].in_block.push_back(row - block.begin);
   }
+  return all;
+}
+
+Tensor index_of(const std::vector<std::int64_t>& rows) {
+  const Tensor index = at::empty({static_cast<std::int64_t>(rows.size())}, at::kLong);
+  std::copy(rows.begin(), rows.end(), index.data_ptr<std::int64_t>());
+  return index;
+}
+
+/// Whether the numbers follow each other.
+bool consecutive(const std::vector<std::int64_t>& rows) {
+  return rows.empty() || (std::is_sorted(rows.begin(), rows.end()) &&
+                          rows.back() - rows.front() + 1 == static_cast<std::int64_t>(rows.size()));
+}
+
+Tensor select(const Tensor& file, std::int64_t dim, const std::vector<std::int64_t>& rows) {
+  if (consecutive(rows)) {
+    return file.narrow(dim, rows.front(), static_cast<std::int64_t>(rows.size()));
+  }
+  return file.index_select(dim, index_of(rows));
+}
+
+/// Some rows of a parameter, from a tensor of the file. It works on bytes, since numbers in files
+/// need not be aligned.
+Tensor read_rows(std::span<const std::byte> data, const Found& found, const FilePiece& piece,
+                 const std::vector<std::int64_t>& rows, const grid::Block& block) {
+  std::vector<std::int64_t> sizes = found.entry->shape;
+  sizes.push_back(static_cast<std::int64_t>(c10::elementSize(found.type)));
+  // from_blob takes a pointer to mutable data, but nothing is changed.
+  Tensor bytes = at::from_blob(const_cast<std::byte*>(data.data()), sizes, at::kByte);
+  bytes = select(bytes, piece.transposed ? 1 : 0, rows);
+  if (block.ranges.size() == 2) {
+    const grid::Range& columns = block.ranges[1];
+    bytes = bytes.narrow(piece.transposed ? 0 : 1, columns.begin, columns.size());
+  }
+  if (piece.transposed) bytes = bytes.transpose(0, 1);
+  // This makes a copy, whose memory is aligned and owned by the result.
+  return bytes.clone(at::MemoryFormat::Contiguous).view(found.type).squeeze(-1);
+}
+
+}  // namespace
+
+std::pair<std::int64_t, std::int64_t> table_shape(const formats::SafetensorsFolder& files,
+                                                  const std::vector<std::string>& names,
+                                                  const std::string& folder) {
+  const std::string found = name_in(files, names);
+  if (found.empty()) throw ConfigError(concat("the weights in ", folder, " lack ", names[0]));
   const std::vector<std::int64_t>& shape = files.entry(found).shape;
   if (shape.size() != 2) {
     throw ConfigError(
@@ -85,103 +149,71 @@ std::pair<std::int64_t, std::int64_t> table_shape(const formats::SafetensorsFold
   return {shape[0], shape[1]};
 }
 
-/// The number of blocks that have tensors, such as "h.11.ln_1.bias".
-std::int64_t blocks_in(const formats::SafetensorsFolder& files) {
-  constexpr std::string_view kPrefix = "transformer.";
+std::int64_t blocks_in(const formats::SafetensorsFolder& files,
+                       const std::vector<std::string>& prefixes) {
   std::set<std::int64_t> blocks;
   for (const auto& [name, file] : files.tensors()) {
-    std::string_view rest = name;
-    if (rest.starts_with(kPrefix)) rest.remove_prefix(kPrefix.size());
-    if (!rest.starts_with("h.")) continue;
-    rest.remove_prefix(2);
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-    if (error == std::errc() && end != rest.data() + rest.size() && *end == '.') {
-      blocks.insert(number);
+    for (const std::string& prefix : prefixes) {
+      if (!name.starts_with(prefix)) continue;
+      const std::string_view rest = std::string_view(name).substr(prefix.size());
+      std::int64_t number = 0;
+      const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+      if (error == std::errc() && end != rest.data() + rest.size() && *end == '.') {
+        blocks.insert(number);
+      }
     }
   }
   return static_cast<std::int64_t>(blocks.size());
 }
 
-/// Selects the rows, or columns, of the file that correspond to a block's rows.
-Tensor select(const Tensor& file, std::int64_t dim, const grid::Range& rows,
-              const std::vector<std::int64_t>& order) {
-  if (order.empty()) return file.narrow(dim, rows.begin, rows.size());
-  const Tensor index = at::empty({rows.size()}, at::kLong);
-  for (std::int64_t i = 0; i < rows.size(); ++i) {
-    index.data_ptr<std::int64_t>()[i] = order[static_cast<std::size_t>(rows.begin + i)];
-  }
-  return file.index_select(dim, index);
-}
-
-/// The block of a parameter, from a tensor of the file. It works on bytes, since numbers in files
-/// need not be aligned.
-Tensor read_block(std::span<const std::byte> data, const std::vector<std::int64_t>& shape,
-                  at::ScalarType type, const FileTensor& wanted, const grid::Block& block) {
-  std::vector<std::int64_t> sizes = shape;
-  sizes.push_back(static_cast<std::int64_t>(c10::elementSize(type)));
-  // from_blob takes a pointer to mutable data, but nothing is changed.
-  Tensor bytes = at::from_blob(const_cast<std::byte*>(data.data()), sizes, at::kByte);
-  bytes = select(bytes, wanted.transposed ? 1 : 0, block.ranges[0], wanted.order);
-  if (block.ranges.size() == 2) {
-    const grid::Range& columns = block.ranges[1];
-    bytes = bytes.narrow(wanted.transposed ? 0 : 1, columns.begin, columns.size());
-  }
-  if (wanted.transposed) bytes = bytes.transpose(0, 1);
-  // This makes a copy, whose memory is aligned and owned by the result.
-  return bytes.clone(at::MemoryFormat::Contiguous).view(type).squeeze(-1);
-}
-
-}  // namespace
-
-FileSizes sizes_of_weights(const std::string& folder) {
-  const formats::SafetensorsFolder files(folder);
-  FileSizes sizes;
-  std::tie(sizes.vocabulary, sizes.width) = table_shape(files, "wte.weight", folder);
-  sizes.context = table_shape(files, "wpe.weight", folder).first;
-  sizes.layers = blocks_in(files);
-  return sizes;
-}
-
-void check_weights(const model::GptSpec& spec, const std::string& folder) {
-  const std::string first_block = "h.0.";
+void check_weights(const model::Model& model, const std::string& folder) {
+  const std::string first_block = model.block_prefix(0);
   const formats::SafetensorsFolder files(folder);
   // All blocks are alike, so that one of them shows what the others need. So a model with the
   // claimed number of blocks is not built before their tensors have been found.
-  model::GptSpec short_spec = spec;
-  short_spec.layers = 1;
+  const model::ModelPtr short_model = model.with_blocks(1);
   comm::World world = comm::recording::open(0, 1);
   const tensor::Mesh mesh(world, grid::Grid());
-  const model::Gpt gpt(mesh, short_spec, 1);
-  std::vector<FileTensor> of_block;
-  for (const nn::ParameterPtr& parameter : gpt.parameters()) {
-    const FileTensor wanted = file_tensor(spec, parameter->name(), parameter->spec().shape);
-    find(files, wanted, folder);
-    if (!wanted.name.starts_with(first_block)) continue;
-    of_block.push_back(wanted);
-    of_block.back().order.clear();  // it is long, and nothing is read
+  const std::unique_ptr<model::Part> part = short_model->make(mesh, 1, short_model->whole());
+  std::vector<std::pair<std::string, grid::Shape>> of_block;
+  const auto look = [&](const std::string& name, const grid::Shape& shape) {
+    for (const FilePiece& piece : model.file_tensor(name, shape).pieces) find(files, piece, folder);
+  };
+  for (const nn::ParameterPtr& parameter : part->parameters()) {
+    look(parameter->name(), parameter->spec().shape);
+    if (parameter->name().starts_with(first_block)) {
+      of_block.emplace_back(parameter->name(), parameter->spec().shape);
+    }
   }
-  for (std::int64_t block = 1; block < spec.layers; ++block) {
-    for (FileTensor wanted : of_block) {
-      wanted.name.replace(0, first_block.size(), concat("h.", block, "."));
-      find(files, wanted, folder);
+  for (std::int64_t block = 1; block < model.blocks(); ++block) {
+    for (const auto& [name, shape] : of_block) {
+      look(model.block_prefix(block) + name.substr(first_block.size()), shape);
     }
   }
 }
 
-void load_weights(const model::Gpt& gpt, const std::string& folder) {
+void load_weights(const model::Model& model, const model::Part& part, const std::string& folder) {
   const formats::SafetensorsFolder files(folder);
-  nn::Parameters all = gpt.parameters();
-  if (gpt.table() && !gpt.stage().first) all.push_back(gpt.table());  // a copy of the first stage's
+  nn::Parameters all = part.parameters();
+  if (part.shared() && !part.stage().first) all.push_back(part.shared());  // a copy
   for (const nn::ParameterPtr& parameter : all) {
-    const grid::Shape& shape = parameter->spec().shape;
-    const FileTensor wanted = file_tensor(gpt.spec(), parameter->name(), shape);
-    const Found found = find(files, wanted, folder);
+    const FileTensor wanted = model.file_tensor(parameter->name(), parameter->spec().shape);
+    std::vector<Found> found;
+    for (const FilePiece& piece : wanted.pieces) found.push_back(find(files, piece, folder));
     parameter->fill([&](Tensor& rows, const grid::Block& here) {
       if (here.elements() == 0) return;
-      nn::real_part(rows, here)
-          .copy_(read_block(files.data(found.name), files.entry(found.name).shape, found.type,
-                            wanted, here));
+      Tensor target = nn::real_part(rows, here);
+      const std::vector<Rows> places = rows_of(wanted, here.ranges[0]);
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        if (places[i].in_block.empty()) continue;
+        const Tensor read = read_rows(files.data(found[i].name), found[i], wanted.pieces[i],
+                                      places[i].in_piece, here);
+        if (consecutive(places[i].in_block)) {
+          target.narrow(0, places[i].in_block.front(), read.size(0)).copy_(read);
+        } else {
+          target.index_copy_(0, index_of(places[i].in_block), read.to(target.scalar_type()));
+        }
+      }
     });
   }
 }

@@ -5,7 +5,6 @@
 #include <ATen/ops/index_select.h>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/checkpoint/gpt2_layout.hpp"
 #include "fourfold/checkpoint/transfer_window.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/formats/safetensors_writer.hpp"
@@ -14,6 +13,8 @@ namespace fourfold::checkpoint {
 
 using at::Tensor;
 using grid::Axis;
+using model::FilePiece;
+using model::FileTensor;
 
 namespace {
 
@@ -49,13 +50,43 @@ bool sends(const model::Owned& owned, const grid::Coord& coord) {
   return coord[Axis::kPipe] == owned.place;
 }
 
-/// A parameter, and its tensor in the file.
+/// A tensor of the file, and the parameter that it is a piece of.
 struct Item {
-  FileTensor file;
-  model::Owned owned;
+  std::size_t parameter;  ///< its number in the list of owners
+  std::size_t piece;
 };
-/// The parameters by their names in the file, which give the order there.
+/// The tensors by their names in the file, which give the order there.
 using Items = std::map<std::string, Item>;
+
+/// What is saved, the same on all ranks.
+struct Content {
+  std::vector<model::Owned> owners;
+  std::vector<FileTensor> files;  ///< of each owner
+  Items items;
+
+  /// The numbers of the parameters in the order in which the file needs them, each once.
+  std::vector<std::size_t> order() const {
+    std::vector<std::size_t> numbers;
+    for (const auto& [name, item] : items) {
+      if (std::find(numbers.begin(), numbers.end(), item.parameter) == numbers.end()) {
+        numbers.push_back(item.parameter);
+      }
+    }
+    return numbers;
+  }
+};
+
+Content content_of(const tensor::Mesh& mesh, const model::Stages& stages) {
+  Content content{.owners = model::owners(mesh, stages), .files = {}, .items = {}};
+  for (std::size_t i = 0; i < content.owners.size(); ++i) {
+    const nn::ParameterSpec& spec = content.owners[i].spec;
+    content.files.push_back(stages.model().file_tensor(spec.name, spec.shape));
+    const std::vector<FilePiece>& pieces = content.files.back().pieces;
+    for (std::size_t k = 0; k < pieces.size(); ++k) content.items[pieces[k].name] = {i, k};
+  }
+  return content;
+}
+
 /// This rank's parameters by our names.
 using Here = std::map<std::string, nn::ParameterPtr>;
 
@@ -69,23 +100,23 @@ std::vector<int> senders_of(const tensor::Mesh& mesh, const model::Owned& owned)
 }
 
 /// All shards of other ranks, in the order in which they are sent.
-std::vector<Expected> expected_shards(const tensor::Mesh& mesh, const Items& items) {
+std::vector<Expected> expected_shards(const tensor::Mesh& mesh, const Content& content) {
   std::vector<Expected> all;
-  for (const auto& [name, item] : items) {
-    const nn::ParameterSpec& spec = item.owned.spec;
-    const grid::Shape shape = spec.layout().shard_shape(spec.shape, mesh.grid());
-    for (const int rank : senders_of(mesh, item.owned)) {
-      if (rank != 0) all.push_back({rank, shape, item.owned.type});
+  for (const std::size_t number : content.order()) {
+    const model::Owned& owned = content.owners[number];
+    const grid::Shape shape = owned.spec.layout().shard_shape(owned.spec.shape, mesh.grid());
+    for (const int rank : senders_of(mesh, owned)) {
+      if (rank != 0) all.push_back({rank, shape, owned.type});
     }
   }
   return all;
 }
 
-void send_shards(const tensor::Mesh& mesh, const Items& items, const Here& here, Bytes window) {
+void send_shards(const tensor::Mesh& mesh, const Content& content, const Here& here, Bytes window) {
   Outbox outbox(mesh.everyone(), 0, window);
-  for (const auto& [name, item] : items) {
-    if (!sends(item.owned, mesh.coord())) continue;
-    outbox.send(here.at(item.owned.spec.name)->value().detach());
+  for (const std::size_t number : content.order()) {
+    const model::Owned& owned = content.owners[number];
+    if (sends(owned, mesh.coord())) outbox.send(here.at(owned.spec.name)->value().detach());
   }
   outbox.finish();
 }
@@ -110,34 +141,51 @@ Tensor bring_together(const tensor::Mesh& mesh, const model::Owned& owned, const
   return whole;
 }
 
-/// Our tensor in the order of the file.
-Tensor to_file_order(const Tensor& ours, const FileTensor& file) {
-  Tensor result = ours;
-  if (!file.order.empty()) {
-    // The file's row i is our row from[i].
-    Tensor from = at::empty({result.size(0)}, at::kLong);
+/// A piece of the file, from our whole tensor.
+Tensor piece_of(const Tensor& ours, const FileTensor& file, std::size_t number) {
+  const FilePiece& piece = file.pieces[number];
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < number; ++i) first += file.pieces[i].rows();
+  Tensor result;
+  if (file.order.empty()) {
+    result = ours.narrow(0, first, piece.rows());
+  } else {
+    // Row i of the piece is our row from[i].
+    Tensor from = at::empty({piece.rows()}, at::kLong);
     for (std::size_t i = 0; i < file.order.size(); ++i) {
-      from.data_ptr<std::int64_t>()[file.order[i]] = static_cast<std::int64_t>(i);
+      const std::int64_t place = file.order[i] - first;
+      if (place < 0 || place >= piece.rows()) continue;
+      from.data_ptr<std::int64_t>()[place] = static_cast<std::int64_t>(i);
     }
-    result = result.index_select(0, from);
+    result = ours.index_select(0, from);
   }
-  if (file.transposed) result = result.t();
+  if (piece.transposed) result = result.t();
   return result.contiguous();
 }
 
-void write_file(const tensor::Mesh& mesh, const Items& items, const Here& here, at::ScalarType type,
-                const std::string& folder, Bytes window) {
+void write_file(const tensor::Mesh& mesh, const Content& content, const Here& here,
+                at::ScalarType type, const std::string& folder, Bytes window) {
   const comm::Phase phase = mesh.world().phase("writing the model");
   std::vector<formats::TensorSpec> specs;
   // Vectors may be kept in a wider type, but other programs expect a file of one type.
-  for (const auto& [name, item] : items) specs.push_back({name, file_type(type), item.file.shape});
+  for (const auto& [name, item] : content.items) {
+    specs.push_back(
+        {name, file_type(type), content.files[item.parameter].pieces[item.piece].shape});
+  }
   formats::SafetensorsWriter writer(folder + "/model.safetensors", specs, formats::Metadata{});
-  Inbox inbox(mesh.everyone(), expected_shards(mesh, items), window);
-  for (const auto& [name, item] : items) {
-    const Tensor whole = bring_together(mesh, item.owned, here, inbox);
+  Inbox inbox(mesh.everyone(), expected_shards(mesh, content), window);
+  std::map<std::size_t, std::pair<Tensor, std::size_t>> open;  // parameters with pieces to come
+  for (const auto& [name, item] : content.items) {
+    const FileTensor& file = content.files[item.parameter];
+    auto found = open.find(item.parameter);
+    if (found == open.end()) {
+      Tensor whole = bring_together(mesh, content.owners[item.parameter], here, inbox);
+      found = open.emplace(item.parameter, std::pair{whole, file.pieces.size()}).first;
+    }
     FOURFOLD_CHECK(writer.next() != nullptr && writer.next()->name == name,
                    "the file has another order than ours");
-    const Tensor data = to_file_order(whole, item.file).to(type);
+    const Tensor data = piece_of(found->second.first, file, item.piece).to(type);
+    if (--found->second.second == 0) open.erase(found);
     writer.write(name, {static_cast<const std::byte*>(data.data_ptr()), data.nbytes()});
   }
   writer.commit();
@@ -147,20 +195,14 @@ void write_file(const tensor::Mesh& mesh, const Items& items, const Here& here, 
 
 void save_weights(const tensor::Mesh& mesh, const model::Stages& stages, const std::string& folder,
                   Bytes window) {
-  const model::GptSpec& model = stages.spec();
-  Items items;
-  for (const model::Owned& owned : model::owners(mesh, stages)) {
-    FileTensor file = file_tensor(model, owned.spec.name, owned.spec.shape);
-    if (!file.name.starts_with("lm_head.")) file.name = name_prefix(model) + file.name;
-    items[file.name] = {file, owned};
-  }
+  const Content content = content_of(mesh, stages);
   Here here;
   for (const nn::ParameterPtr& parameter : stages.parameters()) here[parameter->name()] = parameter;
-  // All ranks process the tensors in the order of the file.
+  // All ranks process the parameters in the order of the file.
   if (mesh.everyone().rank() == 0) {
-    write_file(mesh, items, here, model.precision.compute, folder, window);
+    write_file(mesh, content, here, stages.model().execution().precision.compute, folder, window);
   } else {
-    send_shards(mesh, items, here, window);
+    send_shards(mesh, content, here, window);
   }
 }
 

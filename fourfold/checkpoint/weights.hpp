@@ -1,10 +1,11 @@
-// Writes and reads the weights of a model, in a folder of safetensors with Hugging Face's names for
-// GPT-2.
+// Writes and reads the weights of a model, in a folder of safetensors with the names of Hugging
+// Face's models.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
 
+#include "fourfold/formats/safetensors_folder.hpp"
 #include "fourfold/model/stages.hpp"
 
 namespace fourfold::checkpoint {
@@ -20,26 +21,24 @@ inline constexpr Bytes kSaveWindow{std::int64_t{256} << 20};
 void save_weights(const tensor::Mesh& mesh, const model::Stages& stages, const std::string& folder,
                   Bytes window = kSaveWindow);
 
-/// The sizes of a model, as its weights show them.
-struct FileSizes {
-  std::int64_t vocabulary = 0;
-  std::int64_t width = 0;
-  std::int64_t context = 0;
-  std::int64_t layers = 0;
-};
-/// The sizes of the weights in a folder, from their headers. Throws ConfigError like load_weights.
-FileSizes sizes_of_weights(const std::string& folder);
+/// The rows and columns of a table with one of these names. Throws ConfigError when there is none.
+std::pair<std::int64_t, std::int64_t> table_shape(const formats::SafetensorsFolder& files,
+                                                  const std::vector<std::string>& names,
+                                                  const std::string& folder);
+/// The number of blocks that have tensors, such as "h.11.ln_1.bias" for the prefix "h.".
+std::int64_t blocks_in(const formats::SafetensorsFolder& files,
+                       const std::vector<std::string>& prefixes);
 
-/// Throws the ConfigError that loading the folder's weights into a model of `spec` would throw.
-/// Only the headers are read, no memory for the model is allocated, and the check ends at the first
-/// tensor that is missing.
-void check_weights(const model::GptSpec& spec, const std::string& folder);
+/// Throws the ConfigError that loading the folder's weights into such a model would throw. Only the
+/// headers are read, no memory for the model is allocated, and the check ends at the first tensor
+/// that is missing.
+void check_weights(const model::Model& model, const std::string& folder);
 
-/// Fills the parameters from a folder's model.safetensors, or from the files of its index. The
-/// files may be ours or those of any program with GPT-2's names, with or without the prefix
-/// "transformer.", in F64, F32, F16 or BF16. A file may have more positions than the model's
-/// context. Every rank reads its own part. This must be called before there is an optimizer. Throws
-/// ConfigError that names file and tensor when a tensor is missing or has another shape.
-void load_weights(const model::Gpt& gpt, const std::string& folder);
+/// Fills the parameters of a part of the model from a folder's model.safetensors, or from the files
+/// of its index. The files may be ours or those of any program with the same names
+/// (Model::file_tensor), in F64, F32, F16 or BF16. Every rank reads its own part. This must be
+/// called before there is an optimizer. Throws ConfigError that names file and tensor when a tensor
+/// is missing or has another shape.
+void load_weights(const model::Model& model, const model::Part& part, const std::string& folder);
 
 }  // namespace fourfold::checkpoint

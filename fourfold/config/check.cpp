@@ -85,6 +85,27 @@ void check_vocab(const Draft& draft) {
   }
 }
 
+/// Keys that the model's kind does not have.
+void check_kind(const Draft& draft) {
+  const ModelConfig& model = draft.config.model;
+  const bool llama = model.kind == "llama";
+  const auto refuse = [&](const char* name) {
+    if (!draft.places.contains(name)) return;
+    throw ConfigError(concat(place_of(draft, {name}), ": ", name,
+                             " is no key of model.kind = ", quote(model.kind)));
+  };
+  if (llama) {
+    refuse("model.dropout");
+    relate(draft, model.heads % model.kv_heads == 0, "model.heads", "must be a multiple of",
+           "model.kv_heads");
+    return;
+  }
+  for (const char* name : {"model.kv_heads", "model.hidden", "model.rope_theta",
+                           "model.rope_scaling", "model.norm_eps"}) {
+    refuse(name);
+  }
+}
+
 void check_grid(const Draft& draft) {
   try {
     grid::Grid(draft.config.parallel.sizes, draft.config.parallel.placement);
@@ -105,6 +126,7 @@ void check(const Draft& draft, bool needs_data) {
   check_required(draft);
   relate(draft, model.width % model.heads == 0, "model.width", "must be a multiple of",
          "model.heads");
+  check_kind(draft);
   check_data(draft, needs_data);
   check_vocab(draft);
   relate(draft, train.batch % train.micro_batch == 0, "train.batch", "must be a multiple of",

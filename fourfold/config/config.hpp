@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fourfold/grid/grid.hpp"
 
@@ -44,6 +45,13 @@ struct ModelConfig {
   std::int64_t context = 0;  ///< tokens of a sequence
   double dropout = 0;        ///< share of the activations that training sets to zero
   bool tied = true;          ///< the last layer uses the table of the first
+
+  // Only for the kind "llama".
+  std::int64_t kv_heads = 0;              ///< heads of keys and values; 0: as many as `heads`
+  std::int64_t hidden = 0;                ///< of the network; 0: 8/3 of the width, rounded up to 64
+  double rope_theta = 10000;              ///< the base of the wavelengths of rotary positions
+  std::vector<double> rope_scaling = {};  ///< four numbers as Llama 3 has them, or none
+  double norm_eps = 1e-5;                 ///< added to the mean square of a row
 
   bool operator==(const ModelConfig&) const = default;
 };

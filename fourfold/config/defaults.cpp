@@ -26,6 +26,13 @@ void settle_defaults(Draft& draft) {
   TrainConfig& train = draft.config.train;
   OptimConfig& optim = draft.config.optim;
   const auto given = [&](const char* key) { return draft.places.contains(key); };
+  ModelConfig& model = draft.config.model;
+  if (model.kind == "llama") {
+    constexpr std::int64_t kMultiple = 64;
+    if (model.kv_heads == 0) model.kv_heads = model.heads;
+    if (model.hidden == 0) model.hidden = next_multiple((8 * model.width + 2) / 3, kMultiple);
+    if (!given("model.tied")) model.tied = false;
+  }
   if (train.micro_batch == 0) {
     train.micro_batch = default_micro_batch(draft.config);
   } else if (!given("train.batch")) {

@@ -66,8 +66,7 @@ std::vector<Key> make_keys() {
   const Choice<Precision> precisions{{Precision::kFloat32, Precision::kBf16, Precision::kFloat64}};
   const Choice<Activations> activations{{Activations::kSharded, Activations::kReplicated}};
   return {
-      key("model.kind", "the kind of model; there is one", Name{{"gpt"}}, model,
-          &ModelConfig::kind),
+      key("model.kind", "the kind of model", Name{{"gpt", "llama"}}, model, &ModelConfig::kind),
       key("model.vocab", "different tokens; 0: the 256 of the tokenizer `bytes`",
           Whole{0, kMostTokens}, model, &ModelConfig::vocab),
       required(key("model.width", "numbers that stand for a token; a multiple of heads",
@@ -82,6 +81,31 @@ std::vector<Key> make_keys() {
           &ModelConfig::dropout),
       key("model.tied", "the last layer uses the table of the first", Flag{}, model,
           &ModelConfig::tied),
+      with_default("heads", key("model.kv_heads",
+                                "of `llama` only: heads of keys and values, which several heads "
+                                "share; divides heads",
+                                OfKind<Whole, std::int64_t>{"llama", Whole{0, kMostUnits},
+                                                            &ModelConfig::kv_heads},
+                                model)),
+      with_default(
+          "8/3 of width",
+          key("model.hidden", "of `llama` only: columns between the network's products",
+              OfKind<Whole, std::int64_t>{"llama", Whole{0, kMostUnits}, &ModelConfig::hidden},
+              model)),
+      with_default("10000",
+                   key("model.rope_theta", "of `llama` only: base of the rotary wavelengths",
+                       OfKind<Real, double>{"llama", Real{1}, &ModelConfig::rope_theta}, model)),
+      with_default("[]",
+                   key("model.rope_scaling",
+                       "of `llama` only: Llama 3's factor, low and high frequency factor, and "
+                       "original context",
+                       OfKind<RopeScaling, std::vector<double>>{"llama", RopeScaling{},
+                                                                &ModelConfig::rope_scaling},
+                       model)),
+      with_default(
+          "1e-05",
+          key("model.norm_eps", "of `llama` only: added to the mean square of a row",
+              OfKind<Real, double>{"llama", Real{0, false}, &ModelConfig::norm_eps}, model)),
 
       key("data.text", "a file or a folder of text; files that are not text are left out", Path{},
           data, &DataConfig::text),

@@ -217,6 +217,53 @@ struct SequenceParallel {
   }
 };
 
+/// A key that only one kind of model has. It is only written for that kind.
+template <class Rule, class Member>
+struct OfKind {
+  std::string_view kind;
+  Rule rule;
+  Member ModelConfig::*member;
+
+  std::string allowed() const { return rule.allowed(); }
+
+  Refusal assign(ModelConfig& model, const Value& value) const {
+    return rule.assign(model.*member, value);
+  }
+  std::optional<Value> value_of(const ModelConfig& model) const {
+    return model.kind == kind ? rule.value_of(model.*member) : std::nullopt;
+  }
+};
+
+/// The scaling of rotary positions: none, or four positive numbers, the last of them whole.
+struct RopeScaling {
+  static constexpr std::size_t kNumbers = 4;
+
+  std::string allowed() const {
+    return "[], or factor, low and high frequency factor and the original context, such as "
+           "[8.0, 1.0, 4.0, 8192]";
+  }
+
+  Refusal assign(std::vector<double>& member, const Value& value) const {
+    const auto* items = std::get_if<std::vector<Value>>(&value.held);
+    if (items == nullptr || (!items->empty() && items->size() != kNumbers)) return allowed();
+    std::vector<double> numbers;
+    for (const Value& item : *items) {
+      const auto number = number_of(item);
+      if (!number || !(*number > 0) || !std::isfinite(*number)) return allowed();
+      numbers.push_back(*number);
+    }
+    if (!numbers.empty() && numbers.back() != std::floor(numbers.back())) return allowed();
+    if (!numbers.empty() && numbers[1] >= numbers[2]) return allowed();
+    member = numbers;
+    return std::nullopt;
+  }
+  std::optional<Value> value_of(const std::vector<double>& member) const {
+    std::vector<Value> items(member.size());
+    for (std::size_t i = 0; i < items.size(); ++i) items[i].held = member[i];
+    return Value{std::move(items)};
+  }
+};
+
 /// The order of the axes, as text.
 struct AxisOrder {
   std::string allowed() const {

@@ -53,29 +53,29 @@ std::int64_t pick_token(std::span<const double> logits, const Sampling& sampling
   return order[static_cast<std::size_t>(std::min(found - sums.begin(), kept - 1))];
 }
 
-std::vector<double> next_logits(const Mesh& mesh, const Gpt& gpt,
+std::vector<double> next_logits(const Mesh& mesh, const Transformer& model,
                                 std::span<const std::int64_t> tokens, std::int64_t vocabulary) {
-  FOURFOLD_CHECK(!tokens.empty() && vocabulary <= gpt.spec().vocabulary);
+  FOURFOLD_CHECK(!tokens.empty() && vocabulary <= model.frame().vocabulary);
   FOURFOLD_CHECK(mesh.size({Axis::kData, Axis::kZ}) == 1, "one sample cannot be split");
   const at::NoGradGuard no_graph;
-  const auto count = std::min(static_cast<std::int64_t>(tokens.size()), gpt.spec().context);
+  const auto count = std::min(static_cast<std::int64_t>(tokens.size()), model.frame().context);
   // With SUMMA each row of ranks has a copy of the sample.
-  const std::int64_t copies = mesh.size(gpt.loss_axes());
+  const std::int64_t copies = mesh.size(model.loss_axes());
   const Tensor input = at::empty({copies, count}, at::kLong);
   for (std::int64_t i = 0; i < copies; ++i) {
     std::copy(tokens.end() - count, tokens.end(), input.data_ptr<std::int64_t>() + i * count);
   }
-  const Tensor logits = gpt.logits(input, {.samples = copies, .context = count}, false);
+  const Tensor logits = model.logits(input, {.samples = copies, .context = count}, false);
   const Tensor last = logits.narrow(0, logits.size(0) - 1, 1).to(at::kDouble).contiguous();
   // There is one row for each rank, which begins with that rank's part of the vocabulary.
-  const comm::Communicator& comm = mesh.comm(gpt.logit_axes());
+  const comm::Communicator& comm = mesh.comm(model.logit_axes());
   const Tensor parts = tensor::all_gather(comm, last).wait();
-  std::vector<double> result(static_cast<std::size_t>(gpt.spec().vocabulary));
+  std::vector<double> result(static_cast<std::size_t>(model.frame().vocabulary));
   for (int i = 0; i < comm.size(); ++i) {
     const grid::Coord coord =
         mesh.grid().coord_of(comm.group().members[static_cast<std::size_t>(i)]);
     const grid::Range range =
-        grid::range_along(gpt.spec().vocabulary, gpt.logit_axes(), mesh.grid(), coord);
+        grid::range_along(model.frame().vocabulary, model.logit_axes(), mesh.grid(), coord);
     const double* from = parts.data_ptr<double>() + i * parts.size(1);
     std::copy(from, from + range.size(), result.begin() + range.begin);
   }

@@ -1,4 +1,4 @@
-// Generates text with a GPT, one token after the other.
+// Generates text with a transformer, one token after the other.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "fourfold/model/gpt.hpp"
+#include "fourfold/model/transformer.hpp"
 
 namespace fourfold::model {
 
@@ -25,7 +25,7 @@ std::int64_t pick_token(std::span<const double> logits, const Sampling& sampling
 /// more tokens than the context, the last ones are used. The result is the same on all ranks;
 /// collective. The model must be made for one sample with replicated activations, or with SUMMA for
 /// one sample for each row of ranks.
-std::vector<double> next_logits(const Mesh& mesh, const Gpt& gpt,
+std::vector<double> next_logits(const Mesh& mesh, const Transformer& model,
                                 std::span<const std::int64_t> tokens, std::int64_t vocabulary);
 
 }  // namespace fourfold::model

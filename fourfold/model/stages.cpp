@@ -45,30 +45,18 @@ std::vector<Range> balanced(std::int64_t blocks, int stages, double embedding, d
   return ranges;
 }
 
-std::vector<Stage> cut(const GptSpec& spec, int stages) {
-  const auto width = static_cast<double>(spec.width);
-  // The costs are for one token, forward. Attention skips the part above the diagonal.
-  const double block = 24 * width * width + 2 * width * static_cast<double>(spec.context);
-  const double head = 2 * width * static_cast<double>(spec.vocabulary);
-  std::vector<Stage> all;
-  for (const Range& blocks : balanced(spec.layers, stages, 0, head / block)) {
-    all.push_back({blocks, all.empty(), blocks.end == spec.layers});
-  }
-  return all;
-}
-
-Stages::Stages(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, int chunks)
-    : mesh_(&mesh), spec_(spec), samples_(samples) {
+Stages::Stages(const Mesh& mesh, ModelPtr model, std::int64_t samples, int chunks)
+    : mesh_(&mesh), model_(std::move(model)), samples_(samples) {
   const int places = mesh.size(Axis::kPipe);
-  check_stages(spec.layers, places, chunks);
-  cut_ = cut(spec, places * chunks);
+  check_stages(model_->blocks(), places, chunks);
+  cut_ = places * chunks == 1 ? std::vector{model_->whole()} : model_->cut(places * chunks);
   for (std::size_t s = static_cast<std::size_t>(mesh.coord()[Axis::kPipe]); s < cut_.size();
        s += static_cast<std::size_t>(places)) {
-    parts_.push_back(std::make_unique<Gpt>(mesh, spec, samples, cut_[s]));
+    parts_.push_back(model_->make(mesh, samples, cut_[s]));
   }
 }
 
-const Gpt& Stages::whole() const {
+const Part& Stages::whole() const {
   FOURFOLD_CHECK(is_whole(), "the model is cut into ", cut_.size(), " stages");
   return *parts_[0];
 }
@@ -77,35 +65,34 @@ int Stages::place_of(std::size_t stage) const {
   return static_cast<int>(stage) % mesh_->size(Axis::kPipe);
 }
 
-namespace {
+std::vector<nn::Parameters> Stages::groups() const {
+  std::vector<nn::Parameters> all;
+  for (const auto& part : parts_) {
+    const std::vector<nn::Parameters> more = part->groups();
+    all.resize(std::max(all.size(), more.size()));
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      all[i].insert(all[i].end(), more[i].begin(), more[i].end());
+    }
+  }
+  return all;
+}
 
-/// The lists of all parts, one after the other.
-template <class List, class Part>
-List joined(const std::vector<std::unique_ptr<Gpt>>& parts, const Part& part) {
-  List all;
-  for (const auto& gpt : parts) {
-    const List more = part(*gpt);
+nn::Parameters Stages::parameters() const {
+  nn::Parameters all;
+  for (const auto& part : parts_) {
+    const nn::Parameters more = part->parameters();
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
 }
 
-}  // namespace
-
-nn::Parameters Stages::embedding_parameters() const {
-  return joined<nn::Parameters>(parts_, [](const Gpt& g) { return g.embedding_parameters(); });
-}
-
-nn::Parameters Stages::block_parameters() const {
-  return joined<nn::Parameters>(parts_, [](const Gpt& g) { return g.block_parameters(); });
-}
-
-nn::Parameters Stages::parameters() const {
-  return joined<nn::Parameters>(parts_, [](const Gpt& g) { return g.parameters(); });
-}
-
 tensor::GatherOrder Stages::gatherables() const {
-  return joined<tensor::GatherOrder>(parts_, [](const Gpt& g) { return g.gatherables(); });
+  tensor::GatherOrder all;
+  for (const auto& part : parts_) {
+    const tensor::GatherOrder more = part->gatherables();
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
 }
 
 std::vector<Owned> owners(const Mesh& mesh, const Stages& stages) {
@@ -115,8 +102,8 @@ std::vector<Owned> owners(const Mesh& mesh, const Stages& stages) {
   const Mesh dry(world, mesh.grid());
   std::vector<Owned> all;
   for (std::size_t s = 0; s < stages.all().size(); ++s) {
-    const Gpt part(dry, stages.spec(), stages.samples(), stages.all()[s]);
-    for (const nn::ParameterPtr& p : part.parameters()) {
+    const auto part = stages.model().make(dry, stages.samples(), stages.all()[s]);
+    for (const nn::ParameterPtr& p : part->parameters()) {
       all.push_back({p->spec(), p->precision().compute, stages.place_of(s)});
     }
   }

@@ -1,11 +1,11 @@
-// A GPT cut into stages along the pipe axis.
+// A model cut into stages along the pipe axis.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "fourfold/model/gpt.hpp"
+#include "fourfold/model/model.hpp"
 
 namespace fourfold::model {
 
@@ -18,21 +18,18 @@ void check_stages(std::int64_t layers, int places, int chunks);
 /// costs are given in blocks. Throws ConfigError when there are more stages than blocks.
 std::vector<grid::Range> balanced(std::int64_t blocks, int stages, double embedding, double head);
 
-/// The whole model as stages whose shares of the flops are as even as possible.
-std::vector<Stage> cut(const GptSpec& spec, int stages);
-
 /// This rank's parts of the model. With `chunks` parts on each rank, stage number s, counted along
 /// the model, is chunk s / pipe of the ranks at s % pipe. More chunks make smaller bubbles.
 class Stages {
  public:
-  Stages(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, int chunks = 1);
+  Stages(const Mesh& mesh, ModelPtr model, std::int64_t samples, int chunks = 1);
 
-  const GptSpec& spec() const { return spec_; }
+  const Model& model() const { return *model_; }
   std::int64_t samples() const { return samples_; }
   int chunks() const { return static_cast<int>(parts_.size()); }
-  const Gpt& operator[](int chunk) const { return *parts_[static_cast<std::size_t>(chunk)]; }
+  const Part& operator[](int chunk) const { return *parts_[static_cast<std::size_t>(chunk)]; }
   /// The only part of a model that is not cut into stages.
-  const Gpt& whole() const;
+  const Part& whole() const;
   bool is_whole() const { return cut_.size() == 1; }
 
   /// All stages of the model, on this rank or not.
@@ -40,18 +37,18 @@ class Stages {
   /// The place of a stage along pipe.
   int place_of(std::size_t stage) const;
 
-  nn::Parameters embedding_parameters() const;
-  nn::Parameters block_parameters() const;
-  /// The parameters that this rank owns: those of all its parts, without the copy of a tied table.
+  /// The parameters that this rank owns, as lists: see Part::groups.
+  std::vector<nn::Parameters> groups() const;
+  /// The same in one list.
   nn::Parameters parameters() const;
   tensor::GatherOrder gatherables() const;
 
  private:
   const Mesh* mesh_;
-  GptSpec spec_;
+  ModelPtr model_;
   std::int64_t samples_;
   std::vector<Stage> cut_;
-  std::vector<std::unique_ptr<Gpt>> parts_;
+  std::vector<std::unique_ptr<Part>> parts_;
 };
 
 /// Throws InvariantError unless every parameter of the model is owned by exactly one place along

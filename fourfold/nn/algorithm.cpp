@@ -8,6 +8,11 @@
 
 namespace fourfold::nn {
 
+std::string linear_misfit(Algorithm algorithm, const LinearSpec& spec, const grid::Sizes& sizes) {
+  return algorithm == Algorithm::kSumma ? SummaLinear::misfit(spec, sizes)
+                                        : Linear::misfit(spec, sizes);
+}
+
 std::unique_ptr<ProductLayer> make_linear(Algorithm algorithm, const Mesh& mesh,
                                           const LinearSpec& spec, const Precision& precision,
                                           std::uint64_t seed) {

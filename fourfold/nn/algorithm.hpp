@@ -14,6 +14,9 @@ enum class Algorithm {
   kSumma,  ///< panels are sent along the rows and columns of a square of ranks
 };
 
+/// Why such a layer cannot be split over a grid; empty if it can.
+std::string linear_misfit(Algorithm algorithm, const LinearSpec& spec, const grid::Sizes& sizes);
+
 std::unique_ptr<ProductLayer> make_linear(Algorithm algorithm, const Mesh& mesh,
                                           const LinearSpec& spec, const Precision& precision,
                                           std::uint64_t seed);

@@ -15,38 +15,48 @@ using tensor::Pending;
 
 namespace {
 
-void check_divides(const LinearSpec& spec, const char* what, std::int64_t size, Axis axis, int by) {
-  if (size % by != 0) {
-    throw ConfigError(concat(spec.name, ": ", size, " ", what, " cannot be split over ", axis, "=",
-                             by, "; choose a size of ", axis, " that divides it"));
-  }
+std::string indivisible(const LinearSpec& spec, const char* what, std::int64_t size, Axis axis,
+                        std::int64_t by) {
+  if (size % by == 0) return {};
+  return concat(spec.name, ": ", size, " ", what, " cannot be split over ", axis, "=", by,
+                "; choose a size of ", axis, " that divides it");
 }
 
 }  // namespace
 
+std::string Linear::misfit(const LinearSpec& spec, const grid::Sizes& sizes) {
+  const Axis contract = spec.transposed ? Axis::kY : Axis::kX;
+  const Axis produce = spec.transposed ? Axis::kX : Axis::kY;
+  const std::int64_t contracts = spec.transposed ? sizes.y : sizes.x;
+  const std::int64_t produces = spec.transposed ? sizes.x : sizes.y;
+  std::string reason = indivisible(spec, "inputs", spec.in, contract, contracts);
+  if (reason.empty()) reason = indivisible(spec, "outputs", spec.out, produce, produces);
+  if (reason.empty() && spec.input == Spread::kColumns) {
+    reason = indivisible(spec, "inputs of a rank", spec.in / contracts, produce, produces);
+  }
+  if (reason.empty() && spec.output == Spread::kColumns) {
+    reason = indivisible(spec, "outputs of a rank", spec.out / produces, contract, contracts);
+  }
+  return reason;
+}
+
 Linear::Linear(const Mesh& mesh, const LinearSpec& spec, const Precision& precision,
                std::uint64_t seed)
-    : ProductLayer(spec),
-      mesh_(&mesh),
+    : ProductLayer(mesh, spec),
       contract_(spec.transposed ? Axis::kY : Axis::kX),
       produce_(spec.transposed ? Axis::kX : Axis::kY),
       input_chunks_(spec.input == Spread::kColumns ? mesh.size(produce_) : 1),
       output_chunks_(spec.output == Spread::kColumns ? mesh.size(contract_) : 1) {
-  check_divides(spec, "inputs", spec.in, contract_, mesh.size(contract_));
-  check_divides(spec, "outputs", spec.out, produce_, mesh.size(produce_));
-  check_divides(spec, "inputs of a rank", spec.in / mesh.size(contract_), produce_,
-                static_cast<int>(input_chunks_));
-  check_divides(spec, "outputs of a rank", spec.out / mesh.size(produce_), contract_,
-                static_cast<int>(output_chunks_));
-  weight_ = std::make_shared<Parameter>(mesh,
-                                        ParameterSpec{.name = spec.name + ".weight",
-                                                      .shape = {spec.out, spec.in},
-                                                      .kept = produce_,
-                                                      .gathered = Axis::kZ,
-                                                      .columns = contract_,
-                                                      .summed = Axis::kZ,
-                                                      .deviation = spec.deviation},
-                                        precision, seed);
+  const std::string reason = misfit(spec, {.x = mesh.size(Axis::kX), .y = mesh.size(Axis::kY)});
+  if (!reason.empty()) throw ConfigError(reason);
+  weight_ = declare(ParameterSpec{.name = spec.name + ".weight",
+                                  .shape = {spec.out, spec.in},
+                                  .kept = produce_,
+                                  .gathered = Axis::kZ,
+                                  .columns = contract_,
+                                  .summed = Axis::kZ,
+                                  .deviation = spec.deviation},
+                    precision, seed);
   if (!spec.bias) return;
   ParameterSpec bias{.name = spec.name + ".bias", .shape = {spec.out}};
   if (spec.output == Spread::kColumns) {
@@ -57,8 +67,7 @@ Linear::Linear(const Mesh& mesh, const LinearSpec& spec, const Precision& precis
     bias.gathered = {contract_, Axis::kZ};
     bias.summed = spec.output == Spread::kRows ? bias.gathered : Axes(Axis::kZ);
   }
-  bias_ =
-      std::make_shared<Parameter>(mesh, bias, Precision{precision.master, precision.master}, seed);
+  bias_ = declare(bias, Precision{precision.master, precision.master}, seed);
 }
 
 // --- communication
@@ -194,9 +203,9 @@ void Linear::backward_products(Call& call) const {
 // The layer has three nodes, with communication between them in both directions. Forward: gather
 // the input; compute the product; end its sum over ranks. Backward: gather the gradient; compute
 // both products; end the sum of the input's gradient.
-Flow<Tensor> Linear::flow(Tensor input, Tensor bias) const {
+Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
   FOURFOLD_CHECK_EQ(input.dim(), 2, spec_.name, ": the input is a matrix");
-  check_bias(bias);
+  const Tensor bias = pass.vector(bias_);
   const auto call = std::make_shared<Call>(*this);
   const at::TensorOptions options = input.options();
   call->use = weight_->use();

@@ -17,10 +17,13 @@ enum class Activations { kSharded, kReplicated };
 /// split over p and then z along its rows, and over c along its columns.
 class Linear final : public ProductLayer {
  public:
+  /// Why such a layer cannot be split over a grid; empty if it can.
+  static std::string misfit(const LinearSpec& spec, const grid::Sizes& sizes);
+
   /// Throws ConfigError when the sizes do not divide.
   Linear(const Mesh& mesh, const LinearSpec& spec, const Precision& precision, std::uint64_t seed);
 
-  Flow<Tensor> flow(Tensor input, Tensor bias) const override;
+  Flow<Tensor> flow(Tensor input, const Pass& pass) const override;
 
  private:
   struct Call;
@@ -37,7 +40,6 @@ class Linear final : public ProductLayer {
   void weight_gradient(const Tensor& gradient, const Tensor& input, Parameter::Use& use) const;
   void backward_products(Call& call) const;
 
-  const Mesh* mesh_;
   grid::Axis contract_;
   grid::Axis produce_;
   std::int64_t input_chunks_;   // pieces of the input's columns, one below the other

@@ -14,7 +14,7 @@ using grid::Axis;
 LayerNorm::LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t width,
                      Activations activations, const Precision& precision, std::uint64_t seed,
                      double epsilon)
-    : mesh_(&mesh), width_(width), epsilon_(epsilon) {
+    : Norm(mesh, name), width_(width), epsilon_(epsilon) {
   if (width % mesh.size(Axis::kX) != 0) {
     throw ConfigError(concat(name, ": ", width, " columns cannot be split over x=",
                              mesh.size(Axis::kX), "; choose a size of x that divides it"));
@@ -26,10 +26,10 @@ LayerNorm::LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t wid
                      .mean = 1};
   spec.summed = activations == Activations::kSharded ? spec.gathered : Axes(Axis::kZ);
   const Precision wide{precision.master, precision.master};
-  scale_ = std::make_shared<Parameter>(mesh, spec, wide, seed);
+  scale_ = declare(spec, wide, seed);
   spec.name = name + ".bias";
   spec.mean = 0;
-  shift_ = std::make_shared<Parameter>(mesh, spec, wide, seed);
+  shift_ = declare(spec, wide, seed);
 }
 
 // --- rows that are whole on this rank
@@ -138,7 +138,9 @@ Tensor LayerNorm::end_backward(Call& call) const {
   return result;
 }
 
-Flow<Tensor> LayerNorm::flow(Tensor input, Tensor scale, Tensor shift) const {
+Flow<Tensor> LayerNorm::flow(Tensor input, const Pass& pass) const {
+  const Tensor scale = pass.vector(scale_);
+  const Tensor shift = pass.vector(shift_);
   FOURFOLD_CHECK_EQ(input.size(1) * mesh_->size(Axis::kX), width_);
   FOURFOLD_CHECK(input.is_contiguous());
   if (mesh_->size(Axis::kX) == 1) {

@@ -6,24 +6,28 @@
 
 #include "fourfold/nn/function.hpp"
 #include "fourfold/nn/linear.hpp"
-#include "fourfold/nn/parameter.hpp"
 
 namespace fourfold::nn {
 
+/// Normalises each row of a hidden state: any of the layers that do so. Differentiable. The pass
+/// must have gathered the vectors of the layer.
+class Norm : public Layer {
+ public:
+  virtual Flow<Tensor> flow(Tensor input, const Pass& pass) const = 0;
+  Tensor forward(const Tensor& input, const Pass& pass) const { return run(flow(input, pass)); }
+
+ protected:
+  using Layer::Layer;
+};
+
 /// Normalises rows whose columns are split over x (the input of a linear layer that is not
 /// transposed).
-class LayerNorm {
+class LayerNorm final : public Norm {
  public:
   LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t width, Activations activations,
             const Precision& precision, std::uint64_t seed, double epsilon = 1e-5);
-  LayerNorm(const LayerNorm&) = delete;
-  LayerNorm& operator=(const LayerNorm&) = delete;
 
-  /// `scale` and `shift` are the gathered parameters. Differentiable in all three arguments.
-  Flow<Tensor> flow(Tensor input, Tensor scale, Tensor shift) const;
-  Tensor forward(const Tensor& input, const Tensor& scale, const Tensor& shift) const {
-    return run(flow(input, scale, shift));
-  }
+  Flow<Tensor> flow(Tensor input, const Pass& pass) const override;
 
   const ParameterPtr& scale() const { return scale_; }
   const ParameterPtr& shift() const { return shift_; }
@@ -36,7 +40,6 @@ class LayerNorm {
   variable_list start_backward(Call& call, const Tensor& gradient) const;
   Tensor end_backward(Call& call) const;
 
-  const Mesh* mesh_;
   std::int64_t width_;
   double epsilon_;
   ParameterPtr scale_;

@@ -16,14 +16,14 @@ using grid::Range;
 Positions::Positions(const Mesh& mesh, const std::string& name, std::int64_t context,
                      std::int64_t width, Activations activations, const Precision& precision,
                      std::uint64_t seed, double deviation)
-    : mesh_(&mesh), activations_(activations) {
+    : Layer(mesh, name), activations_(activations) {
   ParameterSpec spec{.name = name + ".weight",
                      .shape = {context, width},
                      .gathered = {Axis::kY, Axis::kZ},
                      .columns = Axis::kX,
                      .deviation = deviation};
   spec.summed = activations == Activations::kSharded ? spec.gathered : Axes(Axis::kZ);
-  parameter_ = std::make_shared<Parameter>(mesh, spec, precision, seed);
+  parameter_ = declare(spec, precision, seed);
 }
 
 namespace {

@@ -10,13 +10,11 @@ namespace fourfold::nn {
 
 /// The columns of the table are split like those of the hidden state, over x, and the rows over y
 /// and z.
-class Positions {
+class Positions final : public Layer {
  public:
   Positions(const Mesh& mesh, const std::string& name, std::int64_t context, std::int64_t width,
             Activations activations, const Precision& precision, std::uint64_t seed,
             double deviation = 0.02);
-  Positions(const Positions&) = delete;
-  Positions& operator=(const Positions&) = delete;
 
   /// Returns `hidden` plus, for each row, the table's row of its position. Overwrites the memory of
   /// `hidden`.
@@ -27,7 +25,6 @@ class Positions {
  private:
   friend class PositionsFunction;
 
-  const Mesh* mesh_;
   Activations activations_;
   ParameterPtr parameter_;
 };

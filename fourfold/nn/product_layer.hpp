@@ -6,7 +6,8 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/nn/flow.hpp"
-#include "fourfold/nn/parameter.hpp"
+#include "fourfold/nn/layer.hpp"
+#include "fourfold/nn/pass.hpp"
 
 namespace fourfold::nn {
 
@@ -31,38 +32,22 @@ struct LinearSpec {
   double deviation = 0.02;  ///< of the initial weights
 };
 
-class ProductLayer {
+class ProductLayer : public Layer {
  public:
-  ProductLayer(const ProductLayer&) = delete;
-  ProductLayer& operator=(const ProductLayer&) = delete;
-  virtual ~ProductLayer() = default;
+  /// Differentiable. The pass must have gathered the bias, if the layer has one. The gradient of
+  /// the weight is added to the parameter.
+  virtual Flow<Tensor> flow(Tensor input, const Pass& pass) const = 0;
+  Tensor forward(const Tensor& input, const Pass& pass) const { return run(flow(input, pass)); }
 
-  /// `bias` is the gathered vector of this layer (vectors.hpp), undefined if the layer has none.
-  /// Differentiable in both arguments. The gradient of the weight is added to the parameter.
-  virtual Flow<Tensor> flow(Tensor input, Tensor bias) const = 0;
-  Tensor forward(const Tensor& input, const Tensor& bias) const { return run(flow(input, bias)); }
+  double flops(const Batch& batch) const override;
 
   const LinearSpec& spec() const { return spec_; }
   const ParameterPtr& weight() const { return weight_; }
   const ParameterPtr& bias() const { return bias_; }  ///< null if the layer has none
-  Parameters parameters() const {
-    Parameters all = {weight_};
-    if (bias_) all.push_back(bias_);
-    return all;
-  }
 
  protected:
-  explicit ProductLayer(LinearSpec spec) : spec_(std::move(spec)) {}
-
-  /// Throws InvariantError unless it is this layer's as gathered: one of another size might be
-  /// spread over the columns without a word.
-  void check_bias(const Tensor& bias) const {
-    const std::int64_t expected = bias_ ? bias_->rows() : 0;
-    const std::int64_t found = bias.defined() ? bias.numel() : 0;
-    if (found == expected) return;
-    throw InvariantError(concat(spec_.name, ": a bias of ", found, " elements instead of the ",
-                                expected, " that Vectors::gather gives"));
-  }
+  ProductLayer(const Mesh& mesh, LinearSpec spec)
+      : Layer(mesh, spec.name), spec_(std::move(spec)) {}
 
   LinearSpec spec_;
   ParameterPtr weight_;

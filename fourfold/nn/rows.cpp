@@ -9,23 +9,31 @@ namespace fourfold::nn {
 using grid::Axes;
 using grid::Axis;
 
-void check_batch(const Mesh& mesh, const Batch& batch, Activations activations) {
-  const int groups = mesh.size({Axis::kData, Axis::kZ});
-  if (batch.samples < 1) throw ConfigError(concat("a batch of ", batch.samples, " samples"));
+std::string batch_misfit(const grid::Sizes& g, const Batch& batch, Activations activations) {
+  const std::int64_t groups = std::int64_t{g.data} * g.z;
+  if (batch.samples < 1) return concat("a batch of ", batch.samples, " samples");
   if (batch.samples % groups != 0) {
-    throw ConfigError(concat(
-        "a batch of ", batch.samples, " samples cannot be split over data=", mesh.size(Axis::kData),
-        " times z=", mesh.size(Axis::kZ), ": it must be a multiple of ", groups));
+    return concat("a batch of ", batch.samples, " samples cannot be split over data=", g.data,
+                  " times z=", g.z, ": it must be a multiple of ", groups);
   }
-  if (activations == Activations::kReplicated) return;
-  const std::int64_t rows = local_samples(mesh, batch) * batch.context;
-  for (const Axis axis : {Axis::kX, Axis::kY}) {
-    if (rows % mesh.size(axis) != 0) {
-      throw ConfigError(concat("the ", rows, " rows (samples times context) of a rank cannot be ",
-                               "split over ", axis, "=", mesh.size(axis),
-                               ": change the context or the batch, or use replicated activations"));
-    }
+  if (activations == Activations::kReplicated) return {};
+  const std::int64_t rows = batch.samples / groups * batch.context;
+  for (const auto& [axis, size] : {std::pair{Axis::kX, g.x}, std::pair{Axis::kY, g.y}}) {
+    if (rows % size == 0) continue;
+    return concat("the ", rows, " rows (samples times context) of a rank cannot be split over ",
+                  axis, "=", size,
+                  ": change the context or the batch, or use replicated activations");
   }
+  return {};
+}
+
+void check_batch(const Mesh& mesh, const Batch& batch, Activations activations) {
+  const grid::Sizes sizes{.x = mesh.size(Axis::kX),
+                          .y = mesh.size(Axis::kY),
+                          .z = mesh.size(Axis::kZ),
+                          .data = mesh.size(Axis::kData)};
+  const std::string reason = batch_misfit(sizes, batch, activations);
+  if (!reason.empty()) throw ConfigError(reason);
 }
 
 Batch part_of(const Batch& batch, int part, int parts) {

@@ -22,8 +22,10 @@ struct Batch {
 /// The same batch, restricted to a part of each rank's samples.
 Batch part_of(const Batch& batch, int part, int parts);
 
-/// Throws ConfigError unless the ranks along data and z get whole samples, and the ranks along the
-/// other axes get equal numbers of rows.
+/// Why a batch cannot be split over a grid; empty if it can. The ranks along data and z get whole
+/// samples, and the ranks along the other axes equal numbers of rows.
+std::string batch_misfit(const grid::Sizes& sizes, const Batch& batch, Activations activations);
+/// Throws ConfigError where there is such a reason.
 void check_batch(const Mesh& mesh, const Batch& batch, Activations activations);
 
 /// The number of samples of this rank. Samples are split over data and z only.

@@ -19,10 +19,15 @@ using tensor::Panels;
 using tensor::PanelSums;
 using tensor::Purpose;
 
+std::string square_misfit(const grid::Sizes& sizes) {
+  if (sizes.x == sizes.y) return {};
+  return concat("SUMMA multiplies on a square of ranks: x=", sizes.x, " and y=", sizes.y,
+                " must be equal");
+}
+
 void check_square(const Mesh& mesh) {
-  if (mesh.size(Axis::kX) == mesh.size(Axis::kY)) return;
-  throw ConfigError(concat("SUMMA multiplies on a square of ranks: x=", mesh.size(Axis::kX),
-                           " and y=", mesh.size(Axis::kY), " must be equal"));
+  const std::string reason = square_misfit({.x = mesh.size(Axis::kX), .y = mesh.size(Axis::kY)});
+  if (!reason.empty()) throw ConfigError(reason);
 }
 
 ParameterSpec summa_weight(const Mesh& mesh, const std::string& name, const grid::Shape& shape,
@@ -186,27 +191,23 @@ Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias) const {
 
 // --- the linear layer
 
-namespace {
-
-void check_divides(const LinearSpec& spec, const char* what, std::int64_t size, int by) {
-  if (size % by != 0) {
-    throw ConfigError(concat(spec.name, ": ", size, " ", what, " cannot be split over x=", by,
-                             " and y=", by, "; choose sizes that divide it"));
+std::string SummaLinear::misfit(const LinearSpec& spec, const grid::Sizes& sizes) {
+  std::string reason = square_misfit(sizes);
+  for (const auto& [what, size] : {std::pair{"inputs", spec.in}, std::pair{"outputs", spec.out}}) {
+    if (!reason.empty() || size % sizes.x == 0) continue;
+    reason = concat(spec.name, ": ", size, " ", what, " cannot be split over x=", sizes.x,
+                    " and y=", sizes.y, "; choose sizes that divide it");
   }
+  return reason;
 }
-
-}  // namespace
 
 SummaLinear::SummaLinear(const Mesh& mesh, const LinearSpec& spec, const Precision& precision,
                          std::uint64_t seed)
-    : ProductLayer(spec) {
-  check_square(mesh);
-  const int side = mesh.size(Axis::kX);
-  check_divides(spec, "inputs", spec.in, side);
-  check_divides(spec, "outputs", spec.out, side);
-  weight_ = std::make_shared<Parameter>(
-      mesh, summa_weight(mesh, spec.name + ".weight", {spec.out, spec.in}, spec.deviation),
-      precision, seed);
+    : ProductLayer(mesh, spec) {
+  const std::string reason = misfit(spec, {.x = mesh.size(Axis::kX), .y = mesh.size(Axis::kY)});
+  if (!reason.empty()) throw ConfigError(reason);
+  weight_ = declare(summa_weight(mesh, spec.name + ".weight", {spec.out, spec.in}, spec.deviation),
+                    precision, seed);
   product_ = std::make_unique<SummaProduct>(
       mesh, weight_, SummaProduct::Names{"linear", "linear dI", "linear dW"});
   if (!spec.bias) return;
@@ -215,13 +216,11 @@ SummaLinear::SummaLinear(const Mesh& mesh, const LinearSpec& spec, const Precisi
                      .kept = Axis::kX,
                      .gathered = {Axis::kY, Axis::kZ},
                      .summed = {Axis::kY, Axis::kZ}};
-  bias_ =
-      std::make_shared<Parameter>(mesh, bias, Precision{precision.master, precision.master}, seed);
+  bias_ = declare(bias, Precision{precision.master, precision.master}, seed);
 }
 
-Flow<Tensor> SummaLinear::flow(Tensor input, Tensor bias) const {
-  check_bias(bias);
-  return product_->flow(std::move(input), std::move(bias));
+Flow<Tensor> SummaLinear::flow(Tensor input, const Pass& pass) const {
+  return product_->flow(std::move(input), pass.vector(bias_));
 }
 
 }  // namespace fourfold::nn

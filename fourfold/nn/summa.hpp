@@ -10,6 +10,8 @@
 
 namespace fourfold::nn {
 
+/// Why the ranks of a grid do not form a square; empty if they do.
+std::string square_misfit(const grid::Sizes& sizes);
 /// Throws ConfigError unless x and y have equal sizes.
 void check_square(const Mesh& mesh);
 
@@ -32,7 +34,7 @@ class SummaProduct {
   /// The ranks must form a square.
   SummaProduct(const Mesh& mesh, ParameterPtr weight, const Names& names);
 
-  /// The same contract as ProductLayer::flow.
+  /// `bias` is undefined if there is none. Differentiable in both arguments.
   Flow<Tensor> flow(Tensor input, Tensor bias) const;
 
  private:
@@ -57,11 +59,14 @@ class SummaProduct {
 /// A linear layer by SUMMA.
 class SummaLinear final : public ProductLayer {
  public:
+  /// Why such a layer cannot be split over a grid; empty if it can.
+  static std::string misfit(const LinearSpec& spec, const grid::Sizes& sizes);
+
   /// Throws ConfigError when the ranks do not form a square, or when the sizes do not divide.
   SummaLinear(const Mesh& mesh, const LinearSpec& spec, const Precision& precision,
               std::uint64_t seed);
 
-  Flow<Tensor> flow(Tensor input, Tensor bias) const override;
+  Flow<Tensor> flow(Tensor input, const Pass& pass) const override;
 
  private:
   std::unique_ptr<SummaProduct> product_;

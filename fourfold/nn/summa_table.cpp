@@ -19,8 +19,7 @@ SummaTable::SummaTable(const Mesh& mesh, const TableSpec& spec, const Precision&
                              " cannot be split over x=", mesh.size(Axis::kX),
                              " and y=", mesh.size(Axis::kY), "; choose sizes that divide it"));
   }
-  parameter_ = std::make_shared<Parameter>(
-      mesh,
+  parameter_ = declare(
       summa_weight(mesh, spec.name + ".weight", {spec.vocabulary, spec.width}, spec.deviation),
       precision, seed);
   product_ = std::make_unique<SummaProduct>(

@@ -20,14 +20,13 @@ TokenTable::TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision&
     throw ConfigError(concat(spec.name, ": a width of ", spec.width, " cannot be split over x=",
                              chunks_, "; choose a size of x that divides it"));
   }
-  parameter_ = std::make_shared<Parameter>(mesh,
-                                           ParameterSpec{.name = spec.name + ".weight",
-                                                         .shape = {spec.vocabulary, spec.width},
-                                                         .kept = logit_axes(),
-                                                         .gathered = Axis::kZ,
-                                                         .summed = Axis::kZ,
-                                                         .deviation = spec.deviation},
-                                           precision, seed);
+  parameter_ = declare(ParameterSpec{.name = spec.name + ".weight",
+                                     .shape = {spec.vocabulary, spec.width},
+                                     .kept = logit_axes(),
+                                     .gathered = Axis::kZ,
+                                     .summed = Axis::kZ,
+                                     .deviation = spec.deviation},
+                       precision, seed);
 }
 
 // --- conversion between chunks and hidden states

@@ -3,11 +3,17 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/nn/node.hpp"
+#include "fourfold/nn/rows.hpp"
 #include "fourfold/tensor/vocabulary_kernels.hpp"
 
 namespace fourfold::nn {
 
 using tensor::Pending;
+
+double VocabularyTable::flops(const Batch& batch) const {
+  const double size = static_cast<double>(spec_.vocabulary) * static_cast<double>(spec_.width);
+  return 2 * size * static_cast<double>(batch.samples * batch.context);
+}
 
 Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens) const {
   FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());

@@ -17,12 +17,8 @@ struct TableSpec {
   double deviation = 0.02;
 };
 
-class VocabularyTable {
+class VocabularyTable : public Layer {
  public:
-  VocabularyTable(const VocabularyTable&) = delete;
-  VocabularyTable& operator=(const VocabularyTable&) = delete;
-  virtual ~VocabularyTable() = default;
-
   /// The rows of `tokens` as a hidden state. `tokens` are those of the samples of this rank's data
   /// and z.
   Flow<Tensor> lookup_flow(Tensor tokens) const;
@@ -39,6 +35,9 @@ class VocabularyTable {
   const ParameterPtr& parameter() const { return parameter_; }
   const TableSpec& spec() const { return spec_; }
 
+  /// Those of the logits. A lookup has none.
+  double flops(const Batch& batch) const override;
+
  protected:
   /// These move rows of the table to the hidden state, and gradients back.
   virtual tensor::Pending start_lookup(const Tensor& tokens) const = 0;
@@ -49,12 +48,11 @@ class VocabularyTable {
                                    Parameter::Use& use) const = 0;
 
   VocabularyTable(const Mesh& mesh, TableSpec spec, grid::Axes logit_axes)
-      : mesh_(&mesh),
+      : Layer(mesh, spec.name),
         spec_(std::move(spec)),
         logit_axes_(std::move(logit_axes)),
         here_(grid::range_along(spec_.vocabulary, logit_axes_, mesh.grid(), mesh.coord())) {}
 
-  const Mesh* mesh_;
   TableSpec spec_;
   grid::Axes logit_axes_;
   grid::Range here_;

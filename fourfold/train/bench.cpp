@@ -143,8 +143,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   if (steps > 1) times.erase(times.begin());
   row.step = Seconds(median(std::move(times)));
   row.exposed = steps == 1 ? 0 : mean_of_all(mesh, exposed_share / static_cast<double>(steps - 1));
-  const Flops flops = model_flops(recipe.model, recipe.batch * recipe.model.context);
-  row.mfu = flops / row.step / rate;
+  row.mfu = recipe.model->flops(recipe.batch) / row.step / rate;
 }
 
 }  // namespace
@@ -175,7 +174,8 @@ Bench compare(comm::World& world, const Config& config, const Dataset& data,
   Bench bench;
   {
     const Mesh all(world, grid::Grid({.data = world.size()}));
-    bench.gemm_flops = measure_gemm_rate(all, recipe_of(config).model.precision.compute);
+    bench.gemm_flops =
+        measure_gemm_rate(all, recipe_of(config).model->execution().precision.compute);
   }
   for (const std::string& name : strategies) {
     BenchRow row;

@@ -114,17 +114,18 @@ Dataset open_dataset(config::Config& config,
 }
 
 ReadSample read_training(const Dataset& dataset) {
-  return
-      [&samples = *dataset.train](std::int64_t sample, std::int64_t* tokens,
-                                  std::int64_t* targets) { samples.read(sample, tokens, targets); };
+  return read_tokens([&samples = *dataset.train](std::int64_t sample, std::int64_t* tokens,
+                                                 std::int64_t* targets) {
+    samples.read(sample, tokens, targets);
+  });
 }
 
 ReadSample read_validation(const Dataset& dataset) {
-  return [&samples = *dataset.validation](std::int64_t sample, std::int64_t* tokens,
-                                          std::int64_t* targets) {
+  return read_tokens([&samples = *dataset.validation](std::int64_t sample, std::int64_t* tokens,
+                                                      std::int64_t* targets) {
     // If the data does not fill the last batch, samples from the beginning are used.
     samples.read_window(sample % samples.windows(), tokens, targets);
-  };
+  });
 }
 
 std::int64_t validation_passes(const Dataset& dataset, const config::TrainConfig& config) {

@@ -3,6 +3,8 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/config/strategy.hpp"
+#include "fourfold/model/fit.hpp"
+#include "fourfold/model/kinds.hpp"
 #include "fourfold/train/setup.hpp"
 
 namespace fourfold::train {
@@ -47,21 +49,18 @@ std::string misfit(const Config& config, const Choice& choice) {
   } catch (const ConfigError& error) {
     return error.what();
   }
-  return model::misfit(recipe.model, choice.sizes, choice.micro_batch);
+  return recipe.model->misfit(choice.sizes, choice.micro_batch);
 }
 
 std::string grids_that_work(const Config& config, int ranks) {
-  constexpr std::size_t kNamed = 6;
   const Strategy& strategy = config::strategy_of(config.parallel.strategy);
-  std::vector<std::string> names;
-  for (const grid::Sizes& sizes : grid::factorisations(ranks, strategy.axes)) {
-    if (!config::has_sizes(strategy, sizes)) continue;
-    if (sizes.pipe > 1 && !strategy.own.contains(grid::Axis::kPipe)) continue;
-    if (!misfit(config, choice_of(config, sizes)).empty()) continue;
-    if (names.size() == kNamed) return join(names, " or ") + " and others";
-    names.push_back(grid::to_string(sizes));
-  }
-  return names.empty() ? "none; change the ranks, the batch or the heads" : join(names, " or ");
+  return model::grids_that_work(grid::factorisations(ranks, strategy.axes),
+                                [&](const grid::Sizes& sizes) {
+                                  if (!config::has_sizes(strategy, sizes)) return false;
+                                  if (sizes.pipe > 1 && !strategy.own.contains(grid::Axis::kPipe))
+                                    return false;
+                                  return misfit(config, choice_of(config, sizes)).empty();
+                                });
 }
 
 std::vector<Choice> fitting_choices(const Config& config, int ranks) {
@@ -76,9 +75,8 @@ std::vector<Choice> fitting_choices(const Config& config, int ranks) {
   }
   if (!found.empty()) return found;
   if (all.size() > 1) {
-    reason =
-        concat(config.model.heads, " heads, width ", config.model.width, ", ", config.model.layers,
-               " layers and a micro-batch of ", config.train.micro_batch, " must be divided");
+    reason = concat(model::model_of(config)->sizes(), " and a micro-batch of ",
+                    config.train.micro_batch, " must be divided");
   }
   throw ConfigError(
       concat("no grid of ", ranks, " ranks that the strategy ", strategy.name,

@@ -17,14 +17,14 @@ Pipeline::Pipeline(const Mesh& mesh, const model::Stages& stages)
       stages_(&stages),
       places_(mesh.size(Axis::kPipe)),
       place_(mesh.coord()[Axis::kPipe]) {
-  if (stages.is_whole() || !stages.spec().tied) return;
-  const model::Gpt& first = stages[0];
-  const model::Gpt& last = stages[stages.chunks() - 1];
+  if (stages.is_whole()) return;
+  const model::Part& first = stages[0];
+  const model::Part& last = stages[stages.chunks() - 1];
   if (first.stage().first) {
-    table_ = first.table();
-    owns_table_ = true;
+    shared_ = first.shared();
+    owns_shared_ = shared_ != nullptr;
   } else if (last.stage().last) {
-    table_ = last.table();
+    shared_ = last.shared();
   }
 }
 
@@ -36,22 +36,22 @@ const comm::Communicator& Pipeline::comm(bool forward) const {
   return mesh_->comm(Axis::kPipe, forward ? Purpose::kActivations : Purpose::kGradients);
 }
 
-bool Pipeline::needs_table_gradient(const Unit& unit) const {
-  return owns_table_ && !unit.forward && last_of_step(unit) && part(unit).stage().first;
+bool Pipeline::needs_shared_gradient(const Unit& unit) const {
+  return owns_shared_ && !unit.forward && last_of_step(unit) && part(unit).stage().first;
 }
 
 /// Starts to receive what the unit needs, while another unit computes.
 void Pipeline::expect(const Unit& unit) {
-  if (needs_table_gradient(unit)) {
-    const comm::Communicator& tables = mesh_->comm(Axis::kPipe, Purpose::kWeights);
-    table_gradient_ =
-        at::empty(table_->shard_shape(),
-                  at::TensorOptions(table_->precision().master).device(mesh_->device()));
-    table_arriving_ = tables.recv(tensor::view(table_gradient_), places_ - 1);
+  if (needs_shared_gradient(unit)) {
+    const comm::Communicator& along_pipe = mesh_->comm(Axis::kPipe, Purpose::kWeights);
+    shared_gradient_ =
+        at::empty(shared_->shard_shape(),
+                  at::TensorOptions(shared_->precision().master).device(mesh_->device()));
+    shared_arriving_ = along_pipe.recv(tensor::view(shared_gradient_), places_ - 1);
   }
   const model::Stage& stage = part(unit).stage();
   if (unit.forward ? stage.first : stage.last) return;
-  const nn::Batch batch{.samples = stages_->samples(), .context = stages_->spec().context};
+  const nn::Batch batch = stages_->model().batch(stages_->samples());
   const int parts = part(unit).parts_of(batch);
   const int peer = (place_ + (unit.forward ? places_ - 1 : 1)) % places_;
   std::vector<comm::Communicator::Receiving> receives;
@@ -92,22 +92,21 @@ void Pipeline::keep_sending(Sent sent) {
 // --- passes
 
 std::vector<Tensor> Pipeline::forward(const Unit& unit, const std::vector<Tensor>& inputs,
-                                      std::int64_t tokens, const ReadPass& read, bool training) {
-  const model::Gpt& gpt = part(unit);
-  const Pass pass = read(unit.micro_batch, gpt.stage().first || gpt.stage().last);
-  std::vector<Tensor> outputs =
-      gpt.pass(inputs, pass.tokens, pass.targets, pass.batch, tokens, training);
-  if (gpt.stage().last && !mesh_->dry()) loss_ += outputs[0].item<double>();
+                                      std::int64_t terms, const ReadInput& read, bool training) {
+  const model::Part& here = part(unit);
+  const model::Input input = read(unit.micro_batch, here.stage().first || here.stage().last);
+  std::vector<Tensor> outputs = here.pass(inputs, input, terms, training);
+  if (here.stage().last && !mesh_->dry()) loss_ += outputs[0].item<double>();
   return outputs;
 }
 
 void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients,
                         const BeginPass& begin_pass) {
-  const model::Gpt& gpt = part(unit);
-  begin_pass(gpt.parameters());
-  if (needs_table_gradient(unit)) {
-    table_arriving_.wait();
-    table_->accumulate(std::exchange(table_gradient_, Tensor()));
+  const model::Part& here = part(unit);
+  begin_pass(here.parameters());
+  if (needs_shared_gradient(unit)) {
+    shared_arriving_.wait();
+    shared_->accumulate(std::exchange(shared_gradient_, Tensor()));
   }
   const auto found = open_.find({unit.chunk, unit.micro_batch});
   FOURFOLD_CHECK(found != open_.end(), "a backward pass without its forward pass");
@@ -115,26 +114,26 @@ void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients,
   open_.erase(found);
   open.sent.work.wait();  // it has ended: the gradients of what was sent have arrived
   torch::autograd::backward(open.outputs, gradients);
-  if (!gpt.stage().first) {
+  if (!here.stage().first) {
     std::vector<Tensor> results;
     for (const Tensor& input : open.inputs) results.push_back(input.grad());
     keep_sending(send(std::move(results), false));
   }
-  if (gpt.stage().last && last_of_step(unit)) give_table_gradient();
+  if (here.stage().last && last_of_step(unit)) give_shared_gradient();
 }
 
-void Pipeline::give_table_gradient() {
-  if (!table_ || owns_table_) return;
-  const Tensor gradient = table_->gradient();
-  const comm::Communicator& tables = mesh_->comm(Axis::kPipe, Purpose::kWeights);
-  keep_sending({{gradient}, tables.send(tensor::view(gradient), 0)});
+void Pipeline::give_shared_gradient() {
+  if (!shared_ || owns_shared_) return;
+  const Tensor gradient = shared_->gradient();
+  const comm::Communicator& along_pipe = mesh_->comm(Axis::kPipe, Purpose::kWeights);
+  keep_sending({{gradient}, along_pipe.send(tensor::view(gradient), 0)});
 }
 
-double Pipeline::run(std::int64_t micro_batches, std::int64_t tokens_of_step, const ReadPass& read,
+double Pipeline::run(std::int64_t micro_batches, std::int64_t terms, const ReadInput& read,
                      const BeginPass& begin_pass) {
   micro_batches_ = micro_batches;
   loss_ = 0;
-  if (table_ && !owns_table_) table_->forget_gradient();
+  if (shared_ && !owns_shared_) shared_->forget_gradient();
   const std::vector<Unit> units = pipeline_units(places_, place_, stages_->chunks(), micro_batches);
   expect(units[0]);
   for (std::size_t i = 0; i < units.size(); ++i) {
@@ -147,19 +146,19 @@ double Pipeline::run(std::int64_t micro_batches, std::int64_t tokens_of_step, co
     }
     Open open;
     for (Tensor& input : arrived_now) open.inputs.push_back(input.set_requires_grad(true));
-    open.outputs = forward(unit, open.inputs, tokens_of_step, read, true);
+    open.outputs = forward(unit, open.inputs, terms, read, true);
     if (!part(unit).stage().last) open.sent = send(open.outputs, true);
     open_[{unit.chunk, unit.micro_batch}] = std::move(open);
   }
   for (Sent& sent : sent_) sent.work.wait();
   sent_.clear();
-  table_sent_.work.wait();
-  table_sent_ = {};
+  shared_sent_.work.wait();
+  shared_sent_ = {};
   return loss_;
 }
 
-double Pipeline::run_forward(std::int64_t micro_batches, std::int64_t tokens,
-                             const ReadPass& read) {
+double Pipeline::run_forward(std::int64_t micro_batches, std::int64_t terms,
+                             const ReadInput& read) {
   const at::NoGradGuard no_graph;
   micro_batches_ = micro_batches;
   loss_ = 0;
@@ -168,7 +167,7 @@ double Pipeline::run_forward(std::int64_t micro_batches, std::int64_t tokens,
   for (std::size_t i = 0; i < units.size(); ++i) {
     const std::vector<Tensor> inputs = arrived();
     if (i + 1 < units.size()) expect(units[i + 1]);
-    const std::vector<Tensor> outputs = forward(units[i], inputs, tokens, read, false);
+    const std::vector<Tensor> outputs = forward(units[i], inputs, terms, read, false);
     if (!part(units[i]).stage().last) keep_sending(send(outputs, true));
   }
   for (Sent& sent : sent_) sent.work.wait();
@@ -176,26 +175,26 @@ double Pipeline::run_forward(std::int64_t micro_batches, std::int64_t tokens,
   return loss_;
 }
 
-// --- the table of tokens that the first and the last stage share. The first stage owns it. The
+// --- the parameter that the first and the last stage share. The first stage owns it. The
 // gradient of the last stage is added to that of the first before its last pass ends, and the new
 // values are sent back.
 
-void Pipeline::share_table() {
-  if (!table_) return;
-  const comm::Communicator& tables = mesh_->comm(Axis::kPipe, Purpose::kWeights);
-  if (owns_table_) {
-    const Tensor values = table_->value().detach();
-    table_sent_ = {{values}, tables.send(tensor::view(values), places_ - 1)};
+void Pipeline::send_shared() {
+  if (!shared_) return;
+  const comm::Communicator& along_pipe = mesh_->comm(Axis::kPipe, Purpose::kWeights);
+  if (owns_shared_) {
+    const Tensor values = shared_->value().detach();
+    shared_sent_ = {{values}, along_pipe.send(tensor::view(values), places_ - 1)};
   } else {
-    table_arrival_ = std::make_shared<nn::Arrival>();
-    table_arrival_->work = tables.recv(tensor::view(table_->leaf().detach()), 0);
-    table_->expect_values(table_arrival_);
+    shared_arrival_ = std::make_shared<nn::Arrival>();
+    shared_arrival_->work = along_pipe.recv(tensor::view(shared_->leaf().detach()), 0);
+    shared_->expect_values(shared_arrival_);
   }
 }
 
 void Pipeline::settle() {
-  table_sent_.work.wait();
-  if (table_) static_cast<void>(table_->value());
+  shared_sent_.work.wait();
+  if (shared_) static_cast<void>(shared_->value());
 }
 
 }  // namespace fourfold::train

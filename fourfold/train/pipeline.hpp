@@ -16,15 +16,8 @@ namespace fourfold::train {
 using at::Tensor;
 using tensor::Mesh;
 
-/// What a forward pass reads.
-struct Pass {
-  nn::Batch batch;
-  Tensor tokens;
-  Tensor targets;
-};
-
-/// Reads a micro-batch of the step. If `data` is false it only describes the batch, without tokens.
-using ReadPass = std::function<Pass(std::int64_t micro_batch, bool data)>;
+/// Reads a micro-batch of the step. If `data` is false it only describes the batch, without data.
+using ReadInput = std::function<model::Input(std::int64_t micro_batch, bool data)>;
 
 /// Called with the parameters of a stage before each of its backward passes.
 using BeginPass = std::function<void(const nn::Parameters& parameters)>;
@@ -37,16 +30,16 @@ class Pipeline {
 
   /// Runs all forward and backward passes of a step of `micro_batches` micro-batches. Returns the
   /// sum of the losses on ranks of the last stage, else 0.
-  double run(std::int64_t micro_batches, std::int64_t tokens_of_step, const ReadPass& read,
+  double run(std::int64_t micro_batches, std::int64_t terms, const ReadInput& read,
              const BeginPass& begin_pass);
 
   /// Runs only the forward passes, without a graph.
-  double run_forward(std::int64_t micro_batches, std::int64_t tokens, const ReadPass& read);
+  double run_forward(std::int64_t micro_batches, std::int64_t terms, const ReadInput& read);
 
-  /// Must be called after the parameters have changed. Sends the table of tokens from the first
-  /// stage to the last, if they share it. The next use of the table waits for it.
-  void share_table();
-  /// Waits until the table has arrived.
+  /// Must be called after the parameters have changed. Sends the parameter that the first and the
+  /// last stage share, if there is one, from the first to the last. Its next use waits for it.
+  void send_shared();
+  /// Waits until the shared parameter has arrived.
   void settle();
 
  private:
@@ -61,36 +54,36 @@ class Pipeline {
     Sent sent;  // the outputs
   };
 
-  const model::Gpt& part(const Unit& unit) const { return (*stages_)[unit.chunk]; }
+  const model::Part& part(const Unit& unit) const { return (*stages_)[unit.chunk]; }
   bool last_of_step(const Unit& unit) const { return unit.micro_batch + 1 == micro_batches_; }
-  bool needs_table_gradient(const Unit& unit) const;
+  bool needs_shared_gradient(const Unit& unit) const;
   const comm::Communicator& comm(bool forward) const;
   void expect(const Unit& unit);
   std::vector<Tensor> arrived();
   Sent send(std::vector<Tensor> tensors, bool forward) const;
   void keep_sending(Sent sent);
   std::vector<Tensor> forward(const Unit& unit, const std::vector<Tensor>& inputs,
-                              std::int64_t tokens, const ReadPass& read, bool training);
+                              std::int64_t terms, const ReadInput& read, bool training);
   void backward(const Unit& unit, const std::vector<Tensor>& gradients,
                 const BeginPass& begin_pass);
-  void give_table_gradient();
+  void give_shared_gradient();
 
   const Mesh* mesh_;
   const model::Stages* stages_;
   int places_;
   int place_;
-  nn::ParameterPtr table_;  // shared by the first and the last stage; null on other ranks
-  bool owns_table_ = false;
+  nn::ParameterPtr shared_;  // by the first and the last stage; null on other ranks
+  bool owns_shared_ = false;
   std::int64_t micro_batches_ = 0;
   double loss_ = 0;
   std::map<std::pair<int, std::int64_t>, Open> open_;  // by chunk and micro-batch
   std::vector<Tensor> expected_;  // tensors that the next unit receives from other ranks
   comm::Work arriving_;
-  Tensor table_gradient_;
-  comm::Work table_arriving_;
+  Tensor shared_gradient_;
+  comm::Work shared_arriving_;
   std::deque<Sent> sent_;  // transfers that nothing else waits for
-  Sent table_sent_;
-  std::shared_ptr<nn::Arrival> table_arrival_;
+  Sent shared_sent_;
+  std::shared_ptr<nn::Arrival> shared_arrival_;
 };
 
 }  // namespace fourfold::train

@@ -72,8 +72,8 @@ Bytes peak_of(const StepRecord& record) {
 StepCost cost_of(Recipe recipe, std::int64_t layers, std::int64_t passes,
                  const grid::Sizes& sizes) {
   // The same share of the weights can be kept.
-  recipe.overlap.keep = recipe.overlap.keep * layers / recipe.model.layers;
-  recipe.model.layers = layers;
+  recipe.overlap.keep = recipe.overlap.keep * layers / recipe.model->blocks();
+  recipe.model = recipe.model->with_blocks(layers);
   recipe.batch = passes * recipe.micro_batch;
   const StepRecord record = dry_run(grid::Grid(sizes), 0, recipe);
   StepCost cost;
@@ -92,7 +92,7 @@ double at(std::int64_t n, double one, double two) {
 /// The cost of all layers and `passes` passes.
 StepCost cost_of_layers(const Recipe& recipe, std::int64_t passes, const grid::Sizes& sizes) {
   const StepCost one = cost_of(recipe, 1, passes, sizes);
-  const std::int64_t layers = recipe.model.layers;
+  const std::int64_t layers = recipe.model->blocks();
   if (layers == 1) return one;
   const StepCost two = cost_of(recipe, 2, passes, sizes);
   return {at(layers, one.bytes, two.bytes), at(layers, one.memory, two.memory)};
@@ -144,7 +144,7 @@ Bytes peak_of_rank(const grid::Grid& grid, int rank, const Recipe& recipe) {
 std::vector<int> telling_places(const Recipe& recipe, int places) {
   std::vector<int> telling;
   std::set<std::int64_t> seen;
-  const std::vector<model::Stage> stages = model::cut(recipe.model, places * recipe.chunks);
+  const std::vector<model::Stage> stages = recipe.model->cut(places * recipe.chunks);
   for (int place = 0; place < places; ++place) {
     const std::int64_t blocks = stages[static_cast<std::size_t>(place)].blocks.size();
     const bool only_one = recipe.chunks > 1 || place == 0 || place + 1 == places;

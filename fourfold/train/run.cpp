@@ -54,9 +54,10 @@ class Run {
         });
     if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
+    flops_ = recipe_.model->flops(recipe_.batch);
     const std::string& init_from = spec_.config.train.init_from;
     if (!init_from.empty()) {
-      checkpoint::check_same_model(recipe_.model, init_from);
+      checkpoint::check_same_model(*recipe_.model, init_from);
       say("weights from " + init_from);
     }
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
@@ -64,7 +65,7 @@ class Run {
     make_trainer();
     metrics_.construction = meter.at_peak().total();
     if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
-    metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model.precision.compute);
+    metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model->execution().precision.compute);
     meter.reset_peak();  // the measurement of products is not part of training
     make_folder();
   }
@@ -111,9 +112,9 @@ class Run {
  private:
   void make_trainer() {
     const comm::Phase phase = world_->phase("making the model");
-    trainer_.emplace(*mesh_, recipe_, [this](const model::Gpt& gpt) {
+    trainer_.emplace(*mesh_, recipe_, [this](const model::Part& part) {
       const std::string& weights = spec_.config.train.init_from;
-      if (!weights.empty()) checkpoint::load_weights(gpt, weights);
+      if (!weights.empty()) checkpoint::load_weights(*recipe_.model, part, weights);
     });
   }
 
@@ -128,7 +129,7 @@ class Run {
     metrics_.facts.command = spec_.command;
     metrics_.facts.versions = spec_.versions;
     say(describe(metrics_.facts));
-    const nn::Batch batch{.samples = recipe_.micro_batch, .context = recipe_.model.context};
+    const nn::Batch batch = recipe_.model->batch(recipe_.micro_batch);
     say(describe(recipe_.overlap, trainer_->stages()[0].parts_of(batch)));
     say(concat("run folder ", folder_));
   }
@@ -153,8 +154,8 @@ class Run {
     if (tracer_) tracer_->end_step(number);
     if (tracer_ && tracer_->ends_with(number)) collect_traces();
     if (!first_) return;
-    const std::int64_t tokens = recipe_.batch * recipe_.model.context;
-    const FlopsPerSecond speed = model_flops(recipe_.model, tokens) / seconds;
+    const std::int64_t tokens = recipe_.model->terms(recipe_.batch);
+    const FlopsPerSecond speed = flops_ / seconds;
     const StepMetrics step{.step = number,
                            .loss = result.loss,
                            .grad_norm = result.grad_norm,
@@ -224,7 +225,7 @@ class Run {
   /// Writes what other programs need besides the weights to use the model.
   void save_description() {
     const std::int64_t end = data_.tokenizer ? data_.tokenizer->end_of_text() : -1;
-    write_text(folder_ + "/config.json", checkpoint::model_config(recipe_.model, end));
+    write_text(folder_ + "/config.json", checkpoint::model_config(*recipe_.model, end));
     write_text(folder_ + "/generation_config.json",
                end >= 0
                    ? concat("{\n  \"bos_token_id\": ", end, ",\n  \"eos_token_id\": ", end, "\n}\n")
@@ -237,9 +238,9 @@ class Run {
     metrics_.grid = grid::to_string(mesh_->grid());
     metrics_.facts.total = now() - begin_;
     const Seconds median = median_step(metrics_.steps.entries());
-    const std::int64_t tokens = recipe_.batch * recipe_.model.context;
+    const std::int64_t tokens = recipe_.model->terms(recipe_.batch);
     metrics_.tokens_per_second = static_cast<double>(tokens) / median.value();
-    metrics_.model_flops = model_flops(recipe_.model, tokens) / median;
+    metrics_.model_flops = flops_ / median;
     metrics_.mfu = metrics_.model_flops / metrics_.gemm_flops;
     say(concat("median step ", median, ", ", static_cast<std::int64_t>(metrics_.tokens_per_second),
                " tokens/s, ", metrics_.model_flops, " of ", metrics_.gemm_flops,
@@ -256,6 +257,7 @@ class Run {
   bool first_;  // whether this is rank 0, which reports and writes
   Dataset data_;
   Recipe recipe_;
+  Flops flops_;  // of a step
   std::optional<Mesh> mesh_;
   std::optional<Trainer> trainer_;
   std::string folder_;

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "fourfold/base/text.hpp"
+#include "fourfold/model/kinds.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/setup.hpp"
 
@@ -68,16 +69,6 @@ std::string with_commas(std::int64_t number) {
   return text;
 }
 
-std::int64_t parameter_count(const model::GptSpec& spec) {
-  const std::int64_t width = spec.width;
-  const std::int64_t norm = 2 * width;
-  // These are the weights and biases of query, key and value, of the projection, and of the
-  // network's two layers.
-  const std::int64_t block = 2 * norm + 12 * width * width + 9 * width;
-  const std::int64_t tables = spec.tied ? 1 : 2;
-  return (tables * spec.vocabulary + spec.context) * width + spec.layers * block + norm;
-}
-
 RunFacts facts_of(const comm::World& world, const config::Config& config, const Dataset& data) {
   RunFacts facts;
   facts.started = time_now();
@@ -85,10 +76,11 @@ RunFacts facts_of(const comm::World& world, const config::Config& config, const 
   facts.strategy = config.parallel.strategy;
   facts.grid = grid::to_string(config.parallel.sizes);
   facts.precision = config::to_string(config.train.precision);
-  facts.parameters = parameter_count(recipe_of(config).model);
+  const model::ModelPtr model = model::model_of(config);
+  facts.parameters = model->parameter_count();
   facts.steps = config.train.steps;
   facts.sequences_per_step = config.train.batch;
-  facts.tokens_per_step = config.train.batch * config.model.context;
+  facts.tokens_per_step = model->terms(config.train.batch);
   facts.data = config.data.text.empty() ? config.data.tokens : config.data.text;
   facts.train_tokens = data.train_tokens;
   facts.validation_tokens = data.validation_tokens;

@@ -46,9 +46,6 @@ std::string describe(const RunFacts& facts);
 /// All facts, for a table.
 Facts listed(const RunFacts& facts);
 
-/// The number of elements of all weights of the model.
-std::int64_t parameter_count(const model::GptSpec& spec);
-
 /// "1,234,567".
 std::string with_commas(std::int64_t number);
 

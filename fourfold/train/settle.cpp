@@ -142,17 +142,17 @@ void check_fit(const config::Config& config) {
   const grid::Sizes& sizes = config.parallel.sizes;
   const grid::Grid grid(sizes, config.parallel.placement);
   check_recipe(recipe, sizes.pipe);
-  const std::string reason = model::misfit(recipe.model, sizes, recipe.micro_batch);
+  const std::string reason = recipe.model->misfit(sizes, recipe.micro_batch);
   if (!reason.empty()) {
     throw ConfigError(concat(reason, "; with ", grid.ranks(),
                              " ranks these grids work: ", grids_that_work(config, grid.ranks())));
   }
   // All layers are built alike, so that one for each stage is enough.
   const std::int64_t stages = std::int64_t{sizes.pipe} * config.parallel.chunks;
-  recipe.model.layers = std::min(recipe.model.layers, stages);
+  recipe.model = recipe.model->with_blocks(std::min(recipe.model->blocks(), stages));
   comm::World world = comm::recording::open(0, grid.ranks());
   const Mesh mesh(world, grid, recipe.overlap);
-  const model::Stages gpt(mesh, recipe.model, recipe.micro_batch, recipe.chunks);
+  const model::Stages parts(mesh, recipe.model, recipe.micro_batch, recipe.chunks);
 }
 
 }  // namespace fourfold::train

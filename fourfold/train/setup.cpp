@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/train/setup.hpp"
 
-#include "fourfold/base/check.hpp"
-#include "fourfold/config/strategy.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/model/kinds.hpp"
 
 namespace fourfold::train {
 
 namespace {
-
-nn::Precision precision_of(config::Precision precision) {
-  switch (precision) {
-    case config::Precision::kBf16:
-      return nn::Precision::bf16();
-    case config::Precision::kFloat64:
-      return nn::Precision::float64();
-    case config::Precision::kFloat32:
-      break;
-  }
-  return nn::Precision::float32();
-}
 
 tensor::Overlap overlap_of(const config::OverlapConfig& config) {
   constexpr std::int64_t kMib = std::int64_t{1} << 20;
@@ -39,24 +27,8 @@ tensor::Overlap overlap_of(const config::OverlapConfig& config) {
 }  // namespace
 
 Recipe recipe_of(const config::Config& config) {
-  FOURFOLD_CHECK(config.model.vocab > 0, "the vocabulary is not known yet");
   Recipe recipe;
-  recipe.model.vocabulary = config.model.vocab;
-  recipe.model.width = config.model.width;
-  recipe.model.heads = config.model.heads;
-  recipe.model.layers = config.model.layers;
-  recipe.model.context = config.model.context;
-  recipe.model.dropout = config.model.dropout;
-  recipe.model.tied = config.model.tied;
-  recipe.model.activations = config.parallel.activations == config::Activations::kSharded
-                                 ? nn::Activations::kSharded
-                                 : nn::Activations::kReplicated;
-  const config::Algorithm algorithm = config::strategy_of(config.parallel.strategy).algorithm;
-  recipe.model.algorithm =
-      algorithm == config::Algorithm::kSumma ? nn::Algorithm::kSumma : nn::Algorithm::k4d;
-  recipe.model.checkpoint = config.train.checkpoint_activations;
-  recipe.model.precision = precision_of(config.train.precision);
-  recipe.model.seed = config.train.seed;
+  recipe.model = model::model_of(config);
   recipe.batch = config.train.batch;
   recipe.micro_batch = config.train.micro_batch;
   recipe.chunks = config.parallel.chunks;

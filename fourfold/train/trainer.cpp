@@ -20,7 +20,7 @@ void check_recipe(const Recipe& recipe, int places) {
                              recipe.micro_batch));
   }
   const std::int64_t passes = recipe.batch / recipe.micro_batch;
-  model::check_stages(recipe.model.layers, places, recipe.chunks);
+  model::check_stages(recipe.model->blocks(), places, recipe.chunks);
   if (recipe.chunks > 1 && passes % places != 0) {
     throw ConfigError(concat("with parallel.chunks = ", recipe.chunks, " the micro-batches of a ",
                              "step (train.batch / train.micro_batch = ", passes,
@@ -50,14 +50,14 @@ tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
     comm::World world = comm::recording::open(mesh.world().rank(), mesh.world().size());
     const Mesh dry(world, mesh.grid(), mesh.overlap());
     const model::Stages twin(dry, recipe.model, recipe.micro_batch, recipe.chunks);
-    const nn::Batch batch{.samples = recipe.micro_batch, .context = recipe.model.context};
-    const Tensor tokens = at::empty({nn::local_samples(dry, batch), batch.context},
-                                    at::TensorOptions(at::kLong).device(dry.device()));
+    const nn::Batch batch = recipe.model->batch(recipe.micro_batch);
+    const model::Input input{batch,
+                             recipe.model->empty_data(nn::local_samples(dry, batch), dry.device())};
     dry.gathers().learn(&names);
     if (twin.is_whole()) {
-      twin.whole().loss(tokens, tokens, batch, 1, true).backward();
+      twin.whole().loss(input, 1, true).backward();
     } else {
-      const auto same = [&](std::int64_t, bool) { return Pass{batch, tokens, tokens}; };
+      const auto same = [&](std::int64_t, bool) { return input; };
       Pipeline(dry, twin).run(recipe.batch / recipe.micro_batch, 1, same,
                               [](const nn::Parameters&) {});
     }
@@ -82,77 +82,71 @@ void sum_over_everyone(const Mesh& mesh, std::array<double, kCount>& values) {
 }  // namespace
 
 Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
-                 const std::function<void(const model::Gpt&)>& fill)
+                 const std::function<void(const model::Part&)>& fill)
     : mesh_(&mesh),
       recipe_(checked(recipe, mesh)),
       stages_(mesh, recipe.model, recipe.micro_batch, recipe.chunks),
       gathers_(gather_order(stages_, mesh, recipe),
                mesh.overlap().keep_weights ? mesh.overlap().keep : 0,
-               stages_[0].parts_of(
-                   {.samples = recipe.micro_batch, .context = recipe.model.context}) > 1),
-      optimizer_(mesh, {stages_.embedding_parameters(), stages_.block_parameters()},
-                 recipe.optimizer),
+               stages_[0].parts_of(recipe.model->batch(recipe.micro_batch)) > 1),
+      optimizer_(mesh, stages_.groups(), recipe.optimizer),
       pipeline_(mesh, stages_) {
   model::check_owners(mesh, stages_);
   for (int i = 0; fill && i < stages_.chunks(); ++i) fill(stages_[i]);
   settle();  // from here on the copy of the table exists, too, which the optimizer does not have
 }
 
-Pass Trainer::read_pass(std::int64_t first_sample, bool data, const ReadSample& read) const {
-  Pass pass;
-  pass.batch.samples = recipe_.micro_batch;
-  pass.batch.context = recipe_.model.context;
-  if (!data) return pass;
-  const std::int64_t local = nn::local_samples(*mesh_, pass.batch);
-  const std::int64_t context = pass.batch.context;
-  const auto options = at::TensorOptions(at::kLong).device(mesh_->device());
-  pass.tokens = at::empty({local, context}, options);
-  pass.targets = at::empty({local, context}, options);
-  if (mesh_->dry()) return pass;
+model::Input Trainer::read_input(std::int64_t first_sample, bool data,
+                                 const ReadSample& read) const {
+  model::Input input{recipe_.model->batch(recipe_.micro_batch), {}};
+  if (!data) return input;
+  const std::int64_t local = nn::local_samples(*mesh_, input.batch);
+  input.data = recipe_.model->empty_data(local, mesh_->device());
+  if (mesh_->dry()) return input;
   const std::int64_t first = first_sample + mesh_->index({Axis::kData, Axis::kZ}) * local;
   for (std::int64_t i = 0; i < local; ++i) {
-    read(first + i, pass.tokens.data_ptr<std::int64_t>() + i * context,
-         pass.targets.data_ptr<std::int64_t>() + i * context);
+    std::vector<Tensor> sample;
+    for (const Tensor& all : input.data) sample.push_back(all[i]);
+    read(first + i, sample);
   }
-  return pass;
+  return input;
 }
 
 /// Reads the micro-batches of a step.
-ReadPass Trainer::reader(std::int64_t number, const ReadSample& read) const {
+ReadInput Trainer::reader(std::int64_t number, const ReadSample& read) const {
   return [this, number, &read](std::int64_t micro_batch, bool data) {
     const std::int64_t first = micro_batch * recipe_.micro_batch;
-    Pass pass = read_pass((number - 1) * recipe_.batch + first, data, read);
-    pass.batch.first_sample = first;
-    pass.batch.step = static_cast<std::uint64_t>(number);
-    return pass;
+    model::Input input = read_input((number - 1) * recipe_.batch + first, data, read);
+    input.batch.first_sample = first;
+    input.batch.step = static_cast<std::uint64_t>(number);
+    return input;
   };
 }
 
 /// Runs a forward and a backward pass. Returns this rank's part of the loss.
-double Trainer::run_pass(const Pass& pass) {
-  const Tensor part = model().loss(pass.tokens, pass.targets, pass.batch,
-                                   recipe_.batch * recipe_.model.context, true);
+double Trainer::run_pass(const model::Input& input) {
+  const Tensor part = model().loss(input, recipe_.model->terms(recipe_.batch), true);
   part.backward();
   return mesh_->dry() ? 0 : part.item<double>();
 }
 
 /// Runs the forward and backward passes of a step. Returns this rank's part of the loss.
-double Trainer::run_passes(optim::AdamW::Step& step, const ReadPass& read) {
+double Trainer::run_passes(optim::AdamW::Step& step, const ReadInput& read) {
   double loss = 0;
   for (std::int64_t i = 0; i < passes(); ++i) {
     step.begin_pass();
-    const Pass pass = read(i, true);
+    const model::Input input = read(i, true);
     mesh_->gathers().begin_pass(gathers_, i + 1 < passes());
-    loss += run_pass(pass);
+    loss += run_pass(input);
     mesh_->gathers().end_pass();
   }
   return loss;
 }
 
-double Trainer::run_pipeline(optim::AdamW::Step& step, const ReadPass& read) {
+double Trainer::run_pipeline(optim::AdamW::Step& step, const ReadInput& read) {
   mesh_->gathers().begin_pass(gathers_, false);
   const double loss =
-      pipeline_.run(passes(), recipe_.batch * recipe_.model.context, read,
+      pipeline_.run(passes(), recipe_.model->terms(recipe_.batch), read,
                     [&](const nn::Parameters& parameters) { step.begin_pass(parameters); });
   mesh_->gathers().end_pass();
   return loss;
@@ -160,7 +154,7 @@ double Trainer::run_pipeline(optim::AdamW::Step& step, const ReadPass& read) {
 
 StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
   optim::AdamW::Step step = optimizer_.begin_step(passes());
-  const ReadPass read_one = reader(number, read);
+  const ReadInput read_one = reader(number, read);
   double loss = 0;
   try {
     loss = stages_.is_whole() ? run_passes(step, read_one) : run_pipeline(step, read_one);
@@ -176,7 +170,7 @@ StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
     throw_not_finite(*mesh_, stages_, optimizer_, number, loss);
   }
   step.update(number, result.rate, optim::clip_scale(result.grad_norm, recipe_.clip));
-  pipeline_.share_table();
+  pipeline_.send_shared();
   return result;
 }
 
@@ -188,16 +182,15 @@ void Trainer::settle() {
 double Trainer::validate(std::int64_t passes, const ReadSample& read) {
   const at::NoGradGuard no_graph;
   std::array<double, 1> sum = {0};
-  const std::int64_t tokens = passes * recipe_.micro_batch * recipe_.model.context;
+  const std::int64_t terms = recipe_.model->terms(passes * recipe_.micro_batch);
   const auto read_one = [&](std::int64_t micro_batch, bool data) {
-    return read_pass(micro_batch * recipe_.micro_batch, data, read);
+    return read_input(micro_batch * recipe_.micro_batch, data, read);
   };
   if (!stages_.is_whole()) {
-    sum[0] = pipeline_.run_forward(passes, tokens, read_one);
+    sum[0] = pipeline_.run_forward(passes, terms, read_one);
   } else {
     for (std::int64_t i = 0; i < passes; ++i) {
-      const Pass pass = read_one(i, true);
-      const Tensor part = model().loss(pass.tokens, pass.targets, pass.batch, tokens, false);
+      const Tensor part = model().loss(read_one(i, true), terms, false);
       if (!mesh_->dry()) sum[0] += part.item<double>();
     }
   }
@@ -206,12 +199,10 @@ double Trainer::validate(std::int64_t passes, const ReadSample& read) {
   return sum[0];
 }
 
-Flops model_flops(const model::GptSpec& spec, std::int64_t tokens) {
-  const auto width = static_cast<double>(spec.width);
-  const auto layers = static_cast<double>(spec.layers);
-  const double used = layers * 12 * width * width + static_cast<double>(spec.vocabulary) * width;
-  const double attention = 12 * layers * width * static_cast<double>(spec.context);
-  return Flops((6 * used + attention) * static_cast<double>(tokens));
+ReadSample read_tokens(ReadTokens read) {
+  return [read = std::move(read)](std::int64_t sample, std::span<const Tensor> data) {
+    read(sample, data[0].data_ptr<std::int64_t>(), data[1].data_ptr<std::int64_t>());
+  };
 }
 
 }  // namespace fourfold::train

@@ -1,8 +1,9 @@
-// Training steps of a GPT: a step reads batches, changes the parameters and returns loss and norm.
-// SPDX-License-Identifier: Apache-2.0
+// Training steps of a model: a step reads batches, changes the parameters and returns loss and
+// norm. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "fourfold/optim/adamw.hpp"
 #include "fourfold/optim/schedule.hpp"
@@ -12,9 +13,9 @@ namespace fourfold::train {
 
 /// What is trained, and how.
 struct Recipe {
-  model::GptSpec model;
-  std::int64_t batch = 0;        ///< sequences of a step, over the whole grid
-  std::int64_t micro_batch = 0;  ///< sequences of a forward pass; divides the batch
+  model::ModelPtr model;
+  std::int64_t batch = 0;        ///< samples of a step, over the whole grid
+  std::int64_t micro_batch = 0;  ///< samples of a forward pass; divides the batch
   int chunks = 1;                ///< stages of the pipeline on each rank
   optim::AdamWSpec optimizer;
   optim::RateSchedule rates;
@@ -26,12 +27,18 @@ struct Recipe {
 /// combined with a pipeline of `places` places.
 void check_recipe(const Recipe& recipe, int places);
 
-/// Writes the tokens of a sample, and for each token the one that follows it.
-using ReadSample =
+/// Writes a sample: one tensor for each kind of the model's data (Model::empty_data), without the
+/// dimension of samples.
+using ReadSample = std::function<void(std::int64_t sample, std::span<const Tensor> data)>;
+
+/// Reads samples of a model of tokens: writes the tokens of a sample, and for each token the one
+/// that follows it.
+using ReadTokens =
     std::function<void(std::int64_t sample, std::int64_t* tokens, std::int64_t* targets)>;
+ReadSample read_tokens(ReadTokens read);
 
 struct StepResult {
-  double loss = 0;  ///< the mean over the tokens of the step
+  double loss = 0;  ///< the mean over the samples of the step
   double grad_norm = 0;
   double rate = 0;
 };
@@ -41,7 +48,7 @@ class Trainer {
   /// Throws ConfigError that says what to change when the model does not fit the grid. `fill` may
   /// replace the random initial values of the parameters.
   Trainer(const Mesh& mesh, const Recipe& recipe,
-          const std::function<void(const model::Gpt&)>& fill = {});
+          const std::function<void(const model::Part&)>& fill = {});
 
   /// Runs step 1, 2, ...: its samples begin with number (number - 1) * batch. On a dry mesh nothing
   /// is read, and the result is meaningless. When the loss or a gradient is not finite, throws
@@ -59,15 +66,15 @@ class Trainer {
   /// This rank's parts of the model.
   const model::Stages& stages() const { return stages_; }
   /// The model, if it is not cut into stages.
-  const model::Gpt& model() const { return stages_.whole(); }
+  const model::Part& model() const { return stages_.whole(); }
 
  private:
-  Pass read_pass(std::int64_t first_sample, bool data, const ReadSample& read) const;
-  double run_pass(const Pass& pass);
+  model::Input read_input(std::int64_t first_sample, bool data, const ReadSample& read) const;
+  double run_pass(const model::Input& input);
   std::int64_t passes() const { return recipe_.batch / recipe_.micro_batch; }
-  double run_passes(optim::AdamW::Step& step, const ReadPass& read);
-  double run_pipeline(optim::AdamW::Step& step, const ReadPass& read);
-  ReadPass reader(std::int64_t number, const ReadSample& read) const;
+  double run_passes(optim::AdamW::Step& step, const ReadInput& read);
+  double run_pipeline(optim::AdamW::Step& step, const ReadInput& read);
+  ReadInput reader(std::int64_t number, const ReadSample& read) const;
 
   const Mesh* mesh_;
   Recipe recipe_;
@@ -76,9 +83,5 @@ class Trainer {
   optim::AdamW optimizer_;
   Pipeline pipeline_;
 };
-
-/// The usual count: 6 flops for every token and every parameter that is used in products, and 12
-/// for every token, layer, column and position of attention. Recomputation does not count.
-Flops model_flops(const model::GptSpec& spec, std::int64_t tokens);
 
 }  // namespace fourfold::train

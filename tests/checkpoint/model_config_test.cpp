@@ -25,8 +25,10 @@ TEST(ModelConfig, ReadsWhatItWrites) {
   GptSpec spec = small_spec(nn::Precision::bf16());
   spec.tied = false;
   save_alone(spec, folder.path());
-  std::ofstream(folder.path() + "/config.json") << checkpoint::model_config(spec, 36);
-  const GptSpec read = checkpoint::read_model_config(folder.path());
+  std::ofstream(folder.path() + "/config.json")
+      << checkpoint::model_config(model::GptModel(spec), 36);
+  const model::ModelPtr found = checkpoint::read_model_config(folder.path());
+  const GptSpec& read = dynamic_cast<const model::GptModel&>(*found).spec();
   EXPECT_EQ(read.vocabulary, spec.vocabulary);
   EXPECT_EQ(read.width, spec.width);
   EXPECT_EQ(read.heads, spec.heads);

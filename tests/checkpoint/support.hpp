@@ -10,6 +10,7 @@
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/comm/world.hpp"
+#include "fourfold/model/gpt.hpp"
 
 namespace fourfold::test {
 
@@ -40,11 +41,15 @@ inline model::GptSpec small_spec(nn::Precision precision = nn::Precision::float6
   return spec;
 }
 
+inline model::ModelPtr gpt_model(const model::GptSpec& spec) {
+  return std::make_shared<model::GptModel>(spec);
+}
+
 /// Saves a model of `spec` as one rank has it.
 inline void save_alone(const model::GptSpec& spec, const std::string& folder) {
   comm::World world = comm::self::open();
   const tensor::Mesh mesh(world, grid::Grid());
-  checkpoint::save_weights(mesh, model::Stages(mesh, spec, 1), folder);
+  checkpoint::save_weights(mesh, model::Stages(mesh, gpt_model(spec), 1), folder);
 }
 
 }  // namespace fourfold::test

@@ -113,7 +113,7 @@ void expect_file(const std::string& folder, const GptSpec& spec, const Weights& 
   }
 }
 
-void load_everything(const tensor::Mesh& mesh, const model::Gpt& gpt, const Weights& weights) {
+void load_everything(const tensor::Mesh& mesh, const model::Part& gpt, const Weights& weights) {
   for (const nn::ParameterPtr& p : gpt.parameters()) load(mesh, *p, weights.at(p->name()));
 }
 
@@ -142,7 +142,7 @@ TEST(Weights, WrittenOnAnyGridAsGpt2HasThem) {
         const grid::Grid grid(sizes);
         on_threads(grid.ranks(), [&](comm::World& world) {
           const tensor::Mesh mesh(world, grid);
-          const model::Stages stages(mesh, spec, 12);
+          const model::Stages stages(mesh, gpt_model(spec), 12);
           for (int i = 0; i < stages.chunks(); ++i) load_everything(mesh, stages[i], weights);
           checkpoint::save_weights(mesh, stages, folder.path());
         });
@@ -167,14 +167,14 @@ TEST(Weights, WrittenAndReadBySumma) {
         const tensor::Mesh mesh(world, grid);
         GptSpec summa = spec;
         summa.algorithm = nn::Algorithm::kSumma;
-        const model::Stages stages(mesh, summa, 8);
-        const model::Gpt& gpt = stages.whole();
+        const model::Stages stages(mesh, gpt_model(summa), 8);
+        const model::Part& gpt = stages.whole();
         load_everything(mesh, gpt, weights);
         checkpoint::save_weights(mesh, stages, folder.path());
         mesh.everyone().barrier().wait();  // rank 0 has written
         summa.seed = 99;
         const model::Gpt other(mesh, summa, 8);
-        checkpoint::load_weights(other, folder.path());
+        checkpoint::load_weights(model::GptModel(summa), other, folder.path());
         for (std::size_t i = 0; i < gpt.parameters().size(); ++i) {
           const auto& name = gpt.parameters()[i]->name();
           expect_on_all_ranks(
@@ -194,7 +194,7 @@ TEST(Weights, ReadOnAnyGridFromAnyType) {
     const Weights weights = perturbed(initial_weights(spec));
     on_threads(4, [&](comm::World& world) {
       const tensor::Mesh mesh(world, grid::Grid({.x = 2, .z = 2}));
-      const model::Stages stages(mesh, spec, 12);
+      const model::Stages stages(mesh, gpt_model(spec), 12);
       load_everything(mesh, stages.whole(), weights);
       checkpoint::save_weights(mesh, stages, folder.path());
     });
@@ -206,7 +206,7 @@ TEST(Weights, ReadOnAnyGridFromAnyType) {
         const tensor::Mesh mesh(world, grid);
         spec.activations = nn::Activations::kReplicated;
         const model::Gpt gpt(mesh, spec, 12);
-        checkpoint::load_weights(gpt, folder.path());
+        checkpoint::load_weights(model::GptModel(spec), gpt, folder.path());
         for (const nn::ParameterPtr& p : gpt.parameters()) {
           Tensor whole = weights.at(p->name()).to(written.compute).to(at::kDouble);
           if (p->name() == "wpe.weight") whole = whole.narrow(0, 0, 5);
@@ -256,7 +256,7 @@ TEST(Weights, ReadsTheFilesOfOthers) {
   on_threads(4, [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid::Grid({.x = 2, .y = 2}));
     const model::Gpt gpt(mesh, spec, 4);
-    checkpoint::load_weights(gpt, folder.path());
+    checkpoint::load_weights(model::GptModel(spec), gpt, folder.path());
     for (const nn::ParameterPtr& p : gpt.parameters()) {
       const Tensor whole = weights.at(p->name()).to(at::kHalf).to(at::kFloat);
       const grid::Block block = block_here(mesh, *p);
@@ -275,14 +275,14 @@ TEST(Weights, TakeLittleMemoryToRead) {
   spec.width = 384;  // the table is 12 MiB in float
   comm::World world = comm::self::open();
   const tensor::Mesh mesh(world, grid::Grid());
-  const model::Stages written(mesh, spec, 1);
+  const model::Stages written(mesh, gpt_model(spec), 1);
   checkpoint::save_weights(mesh, written, folder.path());
   spec.seed = 99;
   tensor::MemoryMeter meter;
   const tensor::MemoryMeter::Counting counting(meter);
   const model::Gpt gpt(mesh, spec, 1);
   EXPECT_EQ(meter.now().total(), Bytes(0));  // a model has no memory until it has values
-  checkpoint::load_weights(gpt, folder.path());
+  checkpoint::load_weights(model::GptModel(spec), gpt, folder.path());
   std::int64_t own = 0;
   for (const nn::ParameterPtr& p : gpt.parameters()) {
     own += static_cast<std::int64_t>(p->value().nbytes());
@@ -300,7 +300,7 @@ std::string complaint(const GptSpec& spec, const std::string& folder) {
   const tensor::Mesh mesh(world, grid::Grid());
   const model::Gpt gpt(mesh, spec, 1);
   try {
-    checkpoint::load_weights(gpt, folder);
+    checkpoint::load_weights(model::GptModel(spec), gpt, folder);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -313,7 +313,7 @@ TEST(Weights, RefusesWhatDoesNotFit) {
   {
     comm::World world = comm::self::open();
     const tensor::Mesh mesh(world, grid::Grid());
-    checkpoint::save_weights(mesh, model::Stages(mesh, spec, 1), folder.path());
+    checkpoint::save_weights(mesh, model::Stages(mesh, gpt_model(spec), 1), folder.path());
   }
   EXPECT_EQ(complaint(spec, folder.path()), "");
   const auto expect = [&](const GptSpec& wrong, const std::string& words) {
@@ -364,7 +364,7 @@ TEST(Weights, AreSentAheadWithinAWindow) {
     const Folder folder;
     on_threads(grid.ranks(), [&](comm::World& world) {
       tensor::Mesh mesh(world, grid);
-      const model::Stages stages(mesh, spec, 8);
+      const model::Stages stages(mesh, gpt_model(spec), 8);
       load_everything(mesh, stages.whole(), weights);
       schedule::Schedule schedule;
       tensor::MemoryMeter meter;

@@ -122,7 +122,8 @@ Comparison compare(comm::World& world, const Case& c, const Weights& initial,
                                expected.narrow(1, part.begin, part.size()), reference.logits),
                 "logits");
     }
-    const Tensor loss = gpt.loss(here(tokens), here(targets), batch, tokens.numel(), c.training);
+    const Tensor loss =
+        gpt.loss({batch, {here(tokens), here(targets)}}, tokens.numel(), c.training);
     total += nn::total_loss(mesh, loss, gpt.loss_axes()).item<double>();
     loss.backward();
   }

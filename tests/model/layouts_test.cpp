@@ -6,7 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/comm/self/self.hpp"
-#include "fourfold/model/block.hpp"
+#include "fourfold/model/gpt.hpp"
+#include "fourfold/model/gpt_block.hpp"
 #include "fourfold/nn/elementwise.hpp"
 
 #include "tests/model/compare.hpp"
@@ -17,10 +18,9 @@ namespace {
 
 using grid::Axes;
 using grid::Axis;
-using model::AttentionSplit;
-using model::Block;
 using nn::Activations;
 using nn::Algorithm;
+using nn::HeadSplit;
 using nn::Spread;
 
 constexpr std::int64_t kWidth = 16, kHeads = 4, kContext = 4, kSamples = 16;
@@ -30,7 +30,7 @@ struct Table {
   const char* name;
   Algorithm algorithm;
   Activations activations;
-  AttentionSplit split;
+  HeadSplit split;
   Spread between;    ///< blocks, and in the network
   Spread attention;  ///< the output of QKV and the input of the projection
   grid::Layout hidden;
@@ -46,19 +46,18 @@ std::vector<Table> tables() {
   const auto sharded = split_over(with_y, Axis::kX);
   const auto replicated = split_over(samples, Axis::kX);
   return {
-      {"sharded, heads", Algorithm::k4d, Activations::kSharded, AttentionSplit::kHeads,
-       Spread::kRows, Spread::kColumns, sharded, split_over(samples, both),
-       split_over(with_x, Axis::kY)},
-      {"sharded, samples", Algorithm::k4d, Activations::kSharded, AttentionSplit::kSamples,
+      {"sharded, heads", Algorithm::k4d, Activations::kSharded, HeadSplit::kHeads, Spread::kRows,
+       Spread::kColumns, sharded, split_over(samples, both), split_over(with_x, Axis::kY)},
+      {"sharded, samples", Algorithm::k4d, Activations::kSharded, HeadSplit::kSamples,
        Spread::kRows, Spread::kRows, sharded, split_over(with_x, Axis::kY),
        split_over(with_x, Axis::kY)},
-      {"replicated, heads", Algorithm::k4d, Activations::kReplicated, AttentionSplit::kHeads,
+      {"replicated, heads", Algorithm::k4d, Activations::kReplicated, HeadSplit::kHeads,
        Spread::kCopies, Spread::kColumns, replicated, split_over(samples, both),
        split_over(samples, Axis::kY)},
-      {"replicated, samples", Algorithm::k4d, Activations::kReplicated, AttentionSplit::kSamples,
+      {"replicated, samples", Algorithm::k4d, Activations::kReplicated, HeadSplit::kSamples,
        Spread::kCopies, Spread::kRows, replicated, split_over(with_x, Axis::kY),
        split_over(samples, Axis::kY)},
-      {"SUMMA", Algorithm::kSumma, Activations::kSharded, AttentionSplit::kSquare, Spread::kRows,
+      {"SUMMA", Algorithm::kSumma, Activations::kSharded, HeadSplit::kSquare, Spread::kRows,
        Spread::kRows, sharded, sharded, sharded},
   };
 }
@@ -116,27 +115,27 @@ std::map<std::string, Tensor> points(const tensor::Mesh& mesh, const Table& tabl
       linear("h.0.mlp.c_proj", 4 * kWidth, kWidth, true, table.between, table.between, small);
   const nn::Vectors vectors(mesh, {norm1.scale(), norm1.shift(), qkv->bias(), projection->bias(),
                                    norm2.scale(), norm2.shift(), up->bias(), down->bias()});
-  const std::vector<Tensor> v = vectors.gather();
+  const nn::Pass pass(vectors);
 
   std::map<std::string, Tensor> at;
   at["input"] = input;
-  at["first norm"] = norm1.forward(input, v[0], v[1]);
-  at["qkv"] = qkv->forward(at["first norm"], v[2]);
+  at["first norm"] = norm1.forward(input, pass);
+  at["qkv"] = qkv->forward(at["first norm"], pass);
   at["attention"] = nn::causal_attention(mesh, at["qkv"], shape_of(mesh, table.heads));
-  at["projection"] = projection->forward(at["attention"], v[3]);
+  at["projection"] = projection->forward(at["attention"], pass);
   at["sum"] = nn::residual(mesh, input, at["projection"]);
-  at["second norm"] = norm2.forward(at["sum"], v[4], v[5]);
-  at["up"] = up->forward(at["second norm"], v[6]);
+  at["second norm"] = norm2.forward(at["sum"], pass);
+  at["up"] = up->forward(at["second norm"], pass);
   at["gelu"] = nn::gelu(mesh, at["up"]);
-  at["down"] = down->forward(at["gelu"], v[7]);
+  at["down"] = down->forward(at["gelu"], pass);
   at["output"] = nn::residual(mesh, at["sum"], at["down"]);
   return at;
 }
 
 Tensor block_output(const tensor::Mesh& mesh, const Table& table, const Tensor& input) {
-  const Block block(mesh, spec_of(table), 0, table.split);
-  return nn::run(block.flow(input, block.vectors().gather(),
-                            {.samples = kSamples, .context = kContext}, false));
+  const model::GptBlock block(mesh, spec_of(table).frame(), 0, table.split);
+  const nn::Pass pass(block.bundle());
+  return nn::run(block.flow(input, {.samples = kSamples, .context = kContext}, pass));
 }
 
 const grid::Layout& layout_at(const Table& table, const std::string& point) {

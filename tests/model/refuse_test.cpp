@@ -103,14 +103,17 @@ TEST(Refuse, SizesOfZero) {
 TEST(Refuse, BatchesThatDataTimesZDoesNotDivide) {
   EXPECT_EQ(
       refusal({.z = 2, .data = 2}, spec_of(4, 8), 6),
-      "a batch of 6 samples cannot be split over data=2 times z=2: it must be a multiple of 4");
+      "a batch of 6 samples cannot be split over data=2 times z=2: it must be a multiple of 4; "
+      "with as many ranks these grids work: y=2,data=2 or y=2,z=2 or y=4 or x=2,data=2 or "
+      "x=2,z=2 or x=2,y=2 and others");
 }
 
 TEST(Refuse, RowsThatDoNotDivideUnlessReplicated) {
   GptSpec spec = spec_of(10, 20);
   EXPECT_EQ(refusal({.y = 5}, spec, 1),
             "the 6 rows (samples times context) of a rank cannot be split over y=5: change the "
-            "context or the batch, or use replicated activations");
+            "context or the batch, or use replicated activations; with as many ranks these grids "
+            "work: none; change the ranks, the batch or the heads");
   const std::string along_x = refusal({.x = 5}, spec, 1);
   EXPECT_NE(along_x.find("split over x=5"), std::string::npos) << along_x;
   EXPECT_EQ(refusal({.y = 5}, spec, 5), "accepted");
@@ -125,7 +128,7 @@ TEST(Refuse, WidthsThatAreNoMultipleOfTheHeads) {
 
 TEST(Refuse, WidthsThatXDoesNotDivide) {
   const std::string message = refusal({.x = 5}, spec_of(1, 12), 5);
-  EXPECT_NE(message.find("12 cannot be split over x=5"), std::string::npos) << message;
+  EXPECT_NE(message.find("12 inputs cannot be split over x=5"), std::string::npos) << message;
 }
 
 TEST(Refuse, GridsOfAnotherSizeThanTheWorld) {
@@ -145,11 +148,9 @@ class HeadsThatDoNotDivide : public testing::TestWithParam<Activations> {};
 TEST_P(HeadsThatDoNotDivide, SplitSamplesAndEqualSerial) {
   for (const grid::Sizes& sizes :
        {grid::Sizes{.x = 2, .y = 3}, grid::Sizes{.x = 2, .z = 2}, grid::Sizes{.x = 4, .y = 3}}) {
-    comm::World world = comm::recording::open(0, grid::Grid(sizes).ranks());
     Case c{.sizes = sizes, .spec = spec_of(3, 12), .samples = 4};
     c.spec.activations = GetParam();
-    ASSERT_EQ(model::attention_split(tensor::Mesh(world, grid::Grid(sizes)), c.spec, c.samples),
-              model::AttentionSplit::kSamples);
+    ASSERT_EQ(nn::head_split(c.spec.algorithm, c.spec.heads, sizes), nn::HeadSplit::kSamples);
     run_case(c);
     c.spec.checkpoint = true;
     run_case(c);

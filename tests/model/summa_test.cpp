@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/comm/recording/recording.hpp"
+#include "fourfold/model/fit.hpp"
 
 #include "tests/model/compare.hpp"
 
@@ -109,7 +110,7 @@ TEST(SummaGpt, RefusesWhatDoesNotFit) {
             "these grids work: data=8 or z=2,data=4 or z=4,data=2 or z=8 or x=2,y=2,data=2 or "
             "x=2,y=2,z=2");
   EXPECT_EQ(refusal({.x = 3, .y = 3}, spec_of(4), 3),
-            "a width of 16 cannot be split over x=3 and y=3; with as many ranks these grids work: "
+            "4 heads cannot be split over x=3; with as many ranks these grids work: "
             "none; change the ranks, the batch or the heads");
   GptSpec spec = spec_of(3);
   EXPECT_EQ(refusal({.x = 2, .y = 2}, spec, 4),
@@ -127,7 +128,7 @@ TEST(SummaGpt, RefusesWhatDoesNotFit) {
 /// Of 16 ranks: those that are named are all that are accepted.
 TEST(SummaGpt, FitsExactlyTheGridsThatItSays) {
   const GptSpec spec = spec_of(4, 1);
-  const auto fitting = model::fitting_grids(spec, 16, 8);
+  const auto fitting = model::fitting_grids(model::GptModel(spec), 16, 8);
   for (const grid::Sizes& sizes : grid::factorisations(
            16, {grid::Axis::kX, grid::Axis::kY, grid::Axis::kZ, grid::Axis::kData})) {
     const bool named = std::find(fitting.begin(), fitting.end(), sizes) != fitting.end();

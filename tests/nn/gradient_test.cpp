@@ -5,7 +5,8 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
-#include "fourfold/model/block.hpp"
+#include "fourfold/model/gpt.hpp"
+#include "fourfold/model/gpt_block.hpp"
 #include "fourfold/nn/checkpoint.hpp"
 #include "fourfold/nn/elementwise.hpp"
 #include "fourfold/nn/loss.hpp"
@@ -145,7 +146,7 @@ TEST(Gradient, Linear) {
       problem.variables = {input(mesh, "input", {8, 12}, split_over(Axis::kZ, {c, p})),
                            variable_of(mesh, layer->weight()), variable_of(mesh, layer->bias())};
       const Tensor in = problem.variables[0].value;
-      problem.run = [=] { return layer->forward(in, vectors->gather()[0]); };
+      problem.run = [=] { return layer->forward(in, nn::Pass(*vectors)); };
       set_output(problem, mesh, {8, 20}, split_over({Axis::kZ, c}, p));
       return problem;
     });
@@ -162,10 +163,7 @@ TEST(Gradient, LayerNorm) {
       problem.variables = {input(mesh, "input", {8, 10}, hidden_layout(activations)),
                            variable_of(mesh, layer->scale()), variable_of(mesh, layer->shift())};
       const Tensor in = problem.variables[0].value;
-      problem.run = [=] {
-        const std::vector<Tensor> v = vectors->gather();
-        return layer->forward(in, v[0], v[1]);
-      };
+      problem.run = [=] { return layer->forward(in, nn::Pass(*vectors)); };
       set_output(problem, mesh, {8, 10}, hidden_layout(activations));
       return problem;
     });
@@ -363,7 +361,7 @@ TEST(Gradient, Block) {
         spec.checkpoint = checkpointed;
         spec.precision = kDouble;
         const auto block =
-            std::make_shared<model::Block>(mesh, spec, 0, model::AttentionSplit::kHeads);
+            std::make_shared<model::GptBlock>(mesh, spec.frame(), 0, nn::HeadSplit::kHeads);
         const nn::Batch batch{.samples = 2, .context = 4, .step = 5};
         Problem problem;
         problem.variables = {input(mesh, "hidden", {8, 8}, hidden_layout(activations))};
@@ -373,7 +371,8 @@ TEST(Gradient, Block) {
         const Tensor hidden = problem.variables[0].value;
         problem.run = [=] {
           if (checkpointed) return block->checkpointed({hidden}, {batch}, true)[0];
-          return nn::run(block->flow(hidden, block->vectors().gather(), batch, true));
+          const nn::Pass pass(block->bundle(), true);
+          return nn::run(block->flow(hidden, batch, pass));
         };
         set_output(problem, mesh, {8, 8}, hidden_layout(activations));
         return problem;

@@ -99,7 +99,7 @@ void see_layer(Worst& worst, const tensor::Mesh& mesh, const LinearSpec& spec,
   const Layout out = layout_of(spec.output, produce, contract);
   for (const Pass& pass : serial.passes) {
     const Tensor input = leaf_of(mesh, pass.input, in);
-    const Tensor output = layer.forward(input, spec.bias ? vectors.gather()[0] : Tensor());
+    const Tensor output = layer.forward(input, nn::Pass(vectors));
     worst.see(relative_error(output.detach(), part_of(mesh, pass.output, out), pass.output),
               name + "output");
     output.backward(part_of(mesh, pass.upstream, out));

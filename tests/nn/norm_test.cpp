@@ -60,10 +60,10 @@ Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& 
   load(mesh, *layer.scale(), serial.scale.detach());
   load(mesh, *layer.shift(), serial.shift.detach());
   const nn::Vectors vectors(mesh, {layer.scale(), layer.shift()});
-  const std::vector<Tensor> gathered = vectors.gather();
+  const nn::Pass pass(vectors);
   const Layout layout = layout_of(activations);
   const Tensor leaf = leaf_of(mesh, input, layout);
-  const Tensor output = layer.forward(leaf, gathered[0], gathered[1]);
+  const Tensor output = layer.forward(leaf, pass);
   worst.see(relative_error(output.detach(), part_of(mesh, serial.output, layout), serial.output),
             "output");
   output.backward(part_of(mesh, serial.upstream, layout).to(type));
@@ -146,11 +146,11 @@ TEST(LayerNorm, ConstantRowsGiveTheShift) {
       const Tensor shift = normal({kWidth}, "shift");
       load(mesh, *layer.shift(), shift);
       const nn::Vectors vectors(mesh, {layer.scale(), layer.shift()});
-      const std::vector<Tensor> gathered = vectors.gather();
+      const nn::Pass pass(vectors);
       const Layout layout = layout_of(Activations::kSharded);
       Tensor input = normal({kRows, kWidth}, "input").fill_(value);
       const Tensor leaf = leaf_of(mesh, input, layout);
-      const Tensor output = layer.forward(leaf, gathered[0], gathered[1]);
+      const Tensor output = layer.forward(leaf, pass);
       output.backward(part_of(mesh, normal({kRows, kWidth}, "upstream"), layout));
       const bool finite = at::isfinite(output.detach()).all().item<bool>() &&
                           at::isfinite(leaf.grad()).all().item<bool>();

@@ -69,7 +69,7 @@ void check_sent(comm::World& world, const Blocks& b) {
   const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
   const Tensor input = b.block(mesh, b.k).set_requires_grad(true);
   world.reset_counters();
-  const Tensor output = layer.forward(input, {});
+  const Tensor output = layer.forward(input, nn::Pass());
   const CallsBy forward = counted(world.counters());
   world.reset_counters();
   output.backward(b.block(mesh, b.n));
@@ -102,7 +102,7 @@ TEST(SummaCost, SumsOfBf16CostMore) {
     const Mesh mesh(world, b.grid());
     const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
     const Tensor input = b.block(mesh, b.k).set_requires_grad(true);
-    const Tensor output = layer.forward(input, {});
+    const Tensor output = layer.forward(input, nn::Pass());
     world.reset_counters();
     output.backward(b.block(mesh, b.n));
     mesh.backlog().drain();
@@ -126,7 +126,7 @@ TEST(SummaCost, ProductsOfBf16AreAddedUpInFloat) {
     const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
     schedule::Schedule schedule;
     mesh.record(&schedule);
-    const Tensor output = layer.forward(b.block(mesh, b.k), {});
+    const Tensor output = layer.forward(b.block(mesh, b.k), nn::Pass());
     mesh.record(nullptr);
     EXPECT_EQ(output.scalar_type(), at::kBFloat16);
     int products = 0;
@@ -216,7 +216,7 @@ Orders orders(const Overlap& overlap) {
   const Tensor input = b.block(mesh, b.k).set_requires_grad(true);
   schedule::Schedule forward;
   mesh.record(&forward);
-  const Tensor output = layer.forward(input, {});
+  const Tensor output = layer.forward(input, nn::Pass());
   schedule::Schedule backward;
   mesh.record(&backward);
   output.backward(b.block(mesh, b.n));
@@ -260,7 +260,7 @@ TEST(SummaMemory, LocalBlocksAreKeptAndTwoPanelsOfEach) {
     const tensor::MemoryUse before = meter.now();
     Tensor input = b.block(mesh, b.k).set_requires_grad(true);
     meter.reset_peak();
-    Tensor output = layer.forward(input, {});
+    Tensor output = layer.forward(input, nn::Pass());
     input = Tensor();
     const auto kept = meter.now()[MemoryClass::kActivations] - before[MemoryClass::kActivations];
     const std::int64_t forward = meter.peaks()[MemoryClass::kCommunication].value();

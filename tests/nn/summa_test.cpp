@@ -71,9 +71,7 @@ struct Layer {
     load(mesh, *linear.weight(), serial.weight.detach());
     if (spec.bias) load(mesh, *linear.bias(), serial.bias.detach());
   }
-  Tensor forward(const Tensor& input) const {
-    return linear.forward(input, linear.bias() ? vectors.gather()[0] : Tensor());
-  }
+  Tensor forward(const Tensor& input) const { return linear.forward(input, nn::Pass(vectors)); }
 
   nn::SummaLinear linear;
   nn::Vectors vectors;

@@ -32,8 +32,8 @@ class TwoLayers {
         biases_(mesh, {up_.bias(), down_.bias()}) {}
 
   Tensor forward(const Tensor& input) const {
-    const std::vector<Tensor> biases = biases_.gather();
-    return down_.forward(at::gelu(up_.forward(input, biases[0])), biases[1]);
+    const nn::Pass pass(biases_);
+    return down_.forward(at::gelu(up_.forward(input, pass)), pass);
   }
 
   nn::Parameters parameters() const {

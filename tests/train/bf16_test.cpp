@@ -17,7 +17,7 @@ namespace {
 using grid::Axis;
 using model::GptSpec;
 using nn::Activations;
-using train::Recipe;
+using Recipe = GptRecipe;
 
 // A number of bf16 has 8 bits: it is wrong by up to 1/256. Errors of tensors are those of an
 // element, of the largest element of the tensor; products of a few layers add some up. Native
@@ -116,7 +116,7 @@ void expect_sums_of_float64(const grid::Sizes& sizes) {
   const Tensor targets = repeated(2);
   const ReferenceResult reference =
       run_reference(spec, in_float64(weights, spec.precision), tokens, targets, 1, true);
-  const train::ReadSample read = [&](std::int64_t sample, std::int64_t* to, std::int64_t* next) {
+  const train::ReadTokens read = [&](std::int64_t sample, std::int64_t* to, std::int64_t* next) {
     const std::int64_t n = spec.context;
     std::copy_n(tokens.data_ptr<std::int64_t>() + sample * n, n, to);
     std::copy_n(targets.data_ptr<std::int64_t>() + sample * n, n, next);
@@ -124,11 +124,11 @@ void expect_sums_of_float64(const grid::Sizes& sizes) {
   const grid::Grid grid(sizes);
   on_threads(grid.ranks(), [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid);
-    train::Trainer trainer(mesh, recipe, [&](const model::Gpt& gpt) {
+    train::Trainer trainer(mesh, recipe, [&](const model::Part& gpt) {
       for (const nn::ParameterPtr& p : gpt.parameters()) load(mesh, *p, weights.at(p->name()));
-      if (gpt.table()) load(mesh, *gpt.table(), weights.at(gpt.table()->name()));
+      if (gpt.shared()) load(mesh, *gpt.shared(), weights.at(gpt.shared()->name()));
     });
-    const train::StepResult step = trainer.step(1, read);
+    const train::StepResult step = trainer.step(1, train::read_tokens(read));
     Worst worst;
     for (const nn::ParameterPtr& p : trainer.stages().parameters()) {
       see_gradient(worst, mesh, *p, reference.gradients.at(p->name()));

@@ -23,7 +23,7 @@ std::int64_t up(std::int64_t a, std::int64_t b) {
 
 class Forms {
  public:
-  Forms(const grid::Grid& grid, const train::Recipe& recipe, int rank)
+  Forms(const grid::Grid& grid, const GptRecipe& recipe, int rank)
       : grid_(grid),
         recipe_(recipe),
         spec_(recipe.model),
@@ -42,7 +42,7 @@ class Forms {
         hidden_rows_(sharded_ ? m_ / gy_ : m_),
         vocabulary_(gz_ * up(up(up(spec_.vocabulary, gy_), gx_), gz_)),
         operations_(grid, rank) {
-    const std::vector<model::Stage> all = model::cut(spec_, places_ * recipe.chunks);
+    const std::vector<model::Stage> all = model::GptModel(spec_).cut(places_ * recipe.chunks);
     for (int i = 0; i < recipe.chunks; ++i) {
       stages_.push_back(all[static_cast<std::size_t>(i * places_ + place_)]);
     }
@@ -366,7 +366,7 @@ class Forms {
   }
 
   const grid::Grid& grid_;
-  const train::Recipe& recipe_;
+  const GptRecipe& recipe_;
   const model::GptSpec& spec_;
   int places_, place_;                // along pipe
   std::vector<model::Stage> stages_;  // of this place, one for each chunk
@@ -385,7 +385,7 @@ class Forms {
 
 }  // namespace
 
-CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe, int rank) {
+CallsBy closed_form(const grid::Grid& grid, const GptRecipe& recipe, int rank) {
   if (recipe.model.algorithm == nn::Algorithm::kSumma) return summa_form(grid, recipe, rank);
   return Forms(grid, recipe, rank).all();
 }

@@ -15,6 +15,7 @@
 #include "tests/support/both_ways.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/train/closed_forms.hpp"
+#include "tests/train/gpt_recipe.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 using grid::Axis;
 using model::GptSpec;
 using nn::Activations;
-using train::Recipe;
+using Recipe = GptRecipe;
 using train::StepRecord;
 
 GptSpec odd_spec() {
@@ -85,12 +86,13 @@ std::vector<tensor::Overlap> overlaps() {
 
 /// Any tokens.
 train::ReadSample reader(const GptSpec& spec) {
-  return [spec](std::int64_t sample, std::int64_t* tokens, std::int64_t* targets) {
-    for (std::int64_t i = 0; i < spec.context; ++i) {
-      tokens[i] = (sample * 7 + i * 5) % spec.vocabulary;
-      targets[i] = (sample * 3 + i * 11) % spec.vocabulary;
-    }
-  };
+  return train::read_tokens(
+      [spec](std::int64_t sample, std::int64_t* tokens, std::int64_t* targets) {
+        for (std::int64_t i = 0; i < spec.context; ++i) {
+          tokens[i] = (sample * 7 + i * 5) % spec.vocabulary;
+          targets[i] = (sample * 3 + i * 11) % spec.vocabulary;
+        }
+      });
 }
 
 /// A real step and a dry one, held against each other and the closed form.

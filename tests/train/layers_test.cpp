@@ -9,12 +9,13 @@
 #include "fourfold/train/dry_run.hpp"
 
 #include "tests/support/ranks.hpp"
+#include "tests/train/gpt_recipe.hpp"
 
 namespace fourfold::test {
 namespace {
 
-train::Recipe small_recipe(nn::Algorithm algorithm) {
-  train::Recipe recipe;
+GptRecipe small_recipe(nn::Algorithm algorithm) {
+  GptRecipe recipe;
   recipe.model.vocabulary = 36;
   recipe.model.width = 24;
   recipe.model.heads = 4;
@@ -79,19 +80,21 @@ TEST(Layers, AreNamedInSchedules) {
 void expect_issuers(const grid::Sizes& sizes, nn::Algorithm algorithm) {
   const grid::Grid grid(sizes);
   on_threads(grid.ranks(), [&](comm::World& world) {
-    train::Recipe recipe = small_recipe(algorithm);
+    GptRecipe recipe = small_recipe(algorithm);
     recipe.overlap.window = 9000;  // several under way at once
     tensor::Mesh mesh(world, grid, recipe.overlap);
     train::Trainer trainer(mesh, recipe);
     comm::Timeline timeline;
     mesh.trace(&timeline);
     timeline.begin_step(1);
-    trainer.step(1, [](std::int64_t sample, std::int64_t* tokens, std::int64_t* targets) {
+    const train::ReadTokens read = [](std::int64_t sample, std::int64_t* tokens,
+                                      std::int64_t* targets) {
       for (std::int64_t i = 0; i < 8; ++i) {
         tokens[i] = (sample + i) % 36;
         targets[i] = (sample + 3 * i) % 36;
       }
-    });
+    };
+    trainer.step(1, train::read_tokens(read));
     timeline.end_step();
     trainer.settle();
     mesh.trace(nullptr);

@@ -7,6 +7,7 @@
 
 #include "fourfold/train/trainer.hpp"
 
+#include "tests/train/gpt_recipe.hpp"
 #include "tests/train/operations.hpp"
 
 namespace fourfold::test {
@@ -45,7 +46,7 @@ struct Updated {
   Type type;  ///< of the values that are gathered
 };
 
-void add_update(Operations& operations, const grid::Grid& grid, const train::Recipe& recipe,
+void add_update(Operations& operations, const grid::Grid& grid, const GptRecipe& recipe,
                 const Updated& updated);
 
 }  // namespace fourfold::test

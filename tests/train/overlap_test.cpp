@@ -20,7 +20,7 @@ namespace {
 using grid::Axis;
 using nn::Activations;
 using tensor::Overlap;
-using train::Recipe;
+using Recipe = GptRecipe;
 using train::StepResult;
 
 constexpr std::int64_t kSteps = 4;

@@ -15,7 +15,7 @@
 namespace fourfold::test {
 namespace {
 
-using train::Recipe;
+using Recipe = GptRecipe;
 using train::StepResult;
 
 constexpr std::int64_t kSteps = 10;
@@ -94,7 +94,7 @@ TEST(Pipeline, ValidatesAsOneRank) {
   {
     comm::World world = comm::self::open();
     const tensor::Mesh mesh(world, grid::Grid());
-    expected = train::Trainer(mesh, recipe).validate(3, read_sample);
+    expected = train::Trainer(mesh, recipe).validate(3, small_samples());
   }
   for (const int chunks : {1, 2}) {
     on_threads(4, [&](comm::World& world) {
@@ -102,7 +102,7 @@ TEST(Pipeline, ValidatesAsOneRank) {
       Recipe cut = recipe;
       cut.chunks = chunks;
       train::Trainer trainer(mesh, cut);
-      const double loss = trainer.validate(3, read_sample);
+      const double loss = trainer.validate(3, small_samples());
       expect_on_all_ranks(world, std::abs(loss / expected - 1) <= 1e-12,
                           concat(loss, " against ", expected));
     });
@@ -117,7 +117,7 @@ TEST(Pipeline, TheDryRunDoesWhatARealRunDoes) {
       Recipe recipe = deep_recipe();
       if (!overlaps) recipe.overlap = tensor::Overlap::none();
       on_threads(grid.ranks(), [&](comm::World& world) {
-        const train::StepRecord real = train::record_step(world, grid, recipe, read_sample);
+        const train::StepRecord real = train::record_step(world, grid, recipe, small_samples());
         const train::StepRecord dry = train::dry_run(grid, world.rank(), recipe);
         expect_on_all_ranks(world, real.schedule == dry.schedule, concat(grid, ": schedules"));
         expect_on_all_ranks(world, counted(real.counts) == counted(dry.counts),

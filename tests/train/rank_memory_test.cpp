@@ -1,5 +1,6 @@
 // What a rank needs on a grid, and grids that are chosen with regard to it.
 // SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/fit.hpp"
 #include "fourfold/train/rank_memory.hpp"
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "fourfold/train/shared_grid.hpp"
 
 #include "tests/support/ranks.hpp"
+#include "tests/train/gpt_recipe.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -20,7 +22,7 @@ namespace {
 using config::Config;
 using grid::Axis;
 using train::RankMemory;
-using train::Recipe;
+using Recipe = GptRecipe;
 
 Config config_of(const std::string& strategy) {
   Config config;
@@ -63,7 +65,7 @@ Bytes dry_peak(const grid::Grid& grid, int rank, const Recipe& recipe) {
 
 std::vector<grid::Sizes> grids(const Config& config, int ranks) {
   const Recipe recipe = train::recipe_of(config);
-  return model::fitting_grids(recipe.model, ranks, recipe.micro_batch);
+  return model::fitting_grids(model::GptModel(recipe.model), ranks, recipe.micro_batch);
 }
 
 TEST(RankMemory, FewLayersTellWhatManyHold) {

@@ -156,8 +156,8 @@ torch::optim::AdamW optimizer_of(PlainGpt& gpt, const optim::AdamWSpec& spec) {
 
 }  // namespace
 
-std::vector<train::StepResult> train_reference(const train::Recipe& recipe, std::int64_t steps,
-                                               const train::ReadSample& read) {
+std::vector<train::StepResult> train_reference(const GptRecipe& recipe, std::int64_t steps,
+                                               const train::ReadTokens& read) {
   PlainGpt gpt(recipe.model);
   torch::optim::AdamW optimizer = optimizer_of(gpt, recipe.optimizer);
   std::vector<train::StepResult> results;

@@ -7,10 +7,12 @@
 
 #include "fourfold/train/trainer.hpp"
 
+#include "tests/train/gpt_recipe.hpp"
+
 namespace fourfold::test {
 
 /// The results of steps 1 to `steps`, from the same initial weights and with the same dropout.
-std::vector<train::StepResult> train_reference(const train::Recipe& recipe, std::int64_t steps,
-                                               const train::ReadSample& read);
+std::vector<train::StepResult> train_reference(const GptRecipe& recipe, std::int64_t steps,
+                                               const train::ReadTokens& read);
 
 }  // namespace fourfold::test

@@ -14,7 +14,7 @@ namespace fourfold::test {
 namespace {
 
 using schedule::Issue;
-using train::Recipe;
+using Recipe = GptRecipe;
 
 Recipe pipeline_recipe(int chunks) {
   Recipe recipe = small_recipe(true, 1);
@@ -50,7 +50,7 @@ TEST(Replay, TheScheduleOfARealRunEnds) {
   std::vector<schedule::Schedule> all(static_cast<std::size_t>(grid.ranks()));
   on_threads(grid.ranks(), [&](comm::World& world) {
     all[static_cast<std::size_t>(world.rank())] =
-        train::record_step(world, grid, pipeline_recipe(1), read_sample).schedule;
+        train::record_step(world, grid, pipeline_recipe(1), small_samples()).schedule;
   });
   EXPECT_EQ(replay(grid, all), "");
 }

@@ -1,11 +1,14 @@
 // The grid that a configuration gets when it names none, and what is said about it.
 // SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/fit.hpp"
 #include "fourfold/train/settle.hpp"
 
 #include <gtest/gtest.h>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/train/setup.hpp"
+
+#include "tests/train/gpt_recipe.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -52,10 +55,11 @@ TEST(Settle, TakesTheGridThatSendsTheFewestBytes) {
   EXPECT_EQ(said.substr(said.find(": of the")),
             ": of the 9 grids that fit 4 ranks, the one that sends the fewest bytes a step")
       << said;
-  const train::Recipe recipe = train::recipe_of(config);
+  const GptRecipe recipe = train::recipe_of(config);
   const double fewest = train::estimate(recipe, config.parallel.sizes).bytes;
   int fitting = 0;
-  for (const grid::Sizes& sizes : model::fitting_grids(recipe.model, 4, recipe.micro_batch)) {
+  for (const grid::Sizes& sizes :
+       model::fitting_grids(model::GptModel(recipe.model), 4, recipe.micro_batch)) {
     EXPECT_LE(fewest, train::estimate(recipe, sizes).bytes) << sizes;
     ++fitting;
   }

@@ -9,7 +9,7 @@
 
 namespace fourfold::test {
 
-using train::Recipe;
+using Recipe = GptRecipe;
 using train::StepResult;
 
 Recipe small_recipe(bool tied, std::int64_t steps) {
@@ -38,12 +38,17 @@ void read_sample(std::int64_t sample, std::int64_t* tokens, std::int64_t* target
   }
 }
 
+const train::ReadSample& small_samples() {
+  static const train::ReadSample kRead = train::read_tokens(read_sample);
+  return kRead;
+}
+
 std::vector<StepResult> train_on(comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
   const tensor::Mesh mesh(world, grid, recipe.overlap);
   train::Trainer trainer(mesh, recipe);
   std::vector<StepResult> results;
   for (std::int64_t i = 1; i <= recipe.rates.steps; ++i) {
-    results.push_back(trainer.step(i, read_sample));
+    results.push_back(trainer.step(i, small_samples()));
   }
   return results;
 }

@@ -6,20 +6,23 @@
 #include <vector>
 
 #include "fourfold/comm/world.hpp"
-#include "fourfold/train/trainer.hpp"
+
+#include "tests/train/gpt_recipe.hpp"
 
 namespace fourfold::test {
 
 /// Sizes that do not divide, dropout, decay, clipping that is at work, two passes a step.
-train::Recipe small_recipe(bool tied, std::int64_t steps);
+GptRecipe small_recipe(bool tied, std::int64_t steps);
 
 /// A text with something to learn.
 void read_sample(std::int64_t sample, std::int64_t* tokens, std::int64_t* targets);
+/// The same as a trainer reads it.
+const train::ReadSample& small_samples();
 
 /// All steps of the recipe's schedule, with its overlaps.
 std::vector<train::StepResult> train_on(comm::World& world, const grid::Grid& grid,
-                                        const train::Recipe& recipe);
-std::vector<train::StepResult> train_alone(const train::Recipe& recipe);
+                                        const GptRecipe& recipe);
+std::vector<train::StepResult> train_alone(const GptRecipe& recipe);
 
 /// The largest relative difference of losses, norms and rates; infinite if one is not finite or the
 /// numbers of steps differ.

@@ -20,7 +20,7 @@ namespace {
 
 using config::Config;
 using tensor::MemoryClass;
-using train::Recipe;
+using Recipe = GptRecipe;
 using train::recipe_of;
 
 constexpr std::int64_t kSteps = 10;
@@ -125,7 +125,7 @@ std::size_t expect_closed_forms(const std::vector<Named>& strategies) {
     const grid::Grid grid(one.config.parallel.sizes);
     const Recipe recipe = recipe_of(one.config);
     on_threads(grid.ranks(), [&](comm::World& world) {
-      const CallsBy own = counted(train::record_step(world, grid, recipe, read_sample).counts);
+      const CallsBy own = counted(train::record_step(world, grid, recipe, small_samples()).counts);
       const std::string wrong = difference(own, closed_form(grid, recipe, world.rank()));
       expect_on_all_ranks(world, wrong.empty(), concat(one.name, " on ", grid, ":\n", wrong));
     });
@@ -181,7 +181,7 @@ std::int64_t saved_bytes(comm::World& world, const grid::Grid& grid, const Recip
   const auto options = at::TensorOptions(at::kLong).device(mesh.device());
   const at::Tensor tokens = at::zeros({nn::local_samples(mesh, batch), batch.context}, options);
   const Bytes before = meter.now()[MemoryClass::kActivations];
-  const at::Tensor loss = gpt.loss(tokens, tokens, batch, 1, true);
+  const at::Tensor loss = gpt.loss({batch, {tokens, tokens}}, 1, true);
   const Bytes after = meter.now()[MemoryClass::kActivations];
   loss.backward();
   mesh.backlog().drain();

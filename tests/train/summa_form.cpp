@@ -15,7 +15,7 @@ using schedule::Op;
 
 class Forms {
  public:
-  Forms(const grid::Grid& grid, const train::Recipe& recipe, int rank)
+  Forms(const grid::Grid& grid, const GptRecipe& recipe, int rank)
       : grid_(grid),
         recipe_(recipe),
         spec_(recipe.model),
@@ -130,7 +130,7 @@ class Forms {
   }
 
   const grid::Grid& grid_;
-  const train::Recipe& recipe_;
+  const GptRecipe& recipe_;
   const model::GptSpec& spec_;
   std::int64_t q_;  // the side of the square
   bool diagonal_;   // this rank lies on it
@@ -141,7 +141,7 @@ class Forms {
 
 }  // namespace
 
-CallsBy summa_form(const grid::Grid& grid, const train::Recipe& recipe, int rank) {
+CallsBy summa_form(const grid::Grid& grid, const GptRecipe& recipe, int rank) {
   return Forms(grid, recipe, rank).all();
 }
 

@@ -4,11 +4,12 @@
 
 #include "fourfold/train/trainer.hpp"
 
+#include "tests/train/gpt_recipe.hpp"
 #include "tests/train/operations.hpp"
 
 namespace fourfold::test {
 
 /// Of one step of one rank, without a pipeline.
-CallsBy summa_form(const grid::Grid& grid, const train::Recipe& recipe, int rank);
+CallsBy summa_form(const grid::Grid& grid, const GptRecipe& recipe, int rank);
 
 }  // namespace fourfold::test

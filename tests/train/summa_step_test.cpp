@@ -15,7 +15,7 @@ namespace fourfold::test {
 namespace {
 
 using tensor::Overlap;
-using train::Recipe;
+using Recipe = GptRecipe;
 using train::StepRecord;
 using train::StepResult;
 
@@ -46,7 +46,7 @@ const std::vector<grid::Sizes> kGrids = {{},
 // --- what a step communicates
 
 void compare(comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
-  const StepRecord real = train::record_step(world, grid, recipe, read_sample);
+  const StepRecord real = train::record_step(world, grid, recipe, small_samples());
   const StepRecord dry = train::dry_run(grid, world.rank(), recipe);
   expect_on_all_ranks(world, real.schedule == dry.schedule, concat(grid, ": schedules differ"));
   const CallsBy expected = closed_form(grid, recipe, world.rank());
@@ -76,7 +76,7 @@ TEST(SummaStep, PeakOfADryRunIsThatOfARealRun) {
   recipe.model.width = 144;
   const grid::Grid grid({.x = 3, .y = 3});
   on_threads(9, [&](comm::World& world) {
-    const StepRecord real = train::record_step(world, grid, recipe, read_sample);
+    const StepRecord real = train::record_step(world, grid, recipe, small_samples());
     const StepRecord dry = train::dry_run(grid, world.rank(), recipe);
     for (std::size_t i = 0; i < tensor::kPlannedClasses; ++i) {
       const double a = static_cast<double>(dry.peaks.by_class[i].value());
@@ -165,7 +165,7 @@ TEST(SummaStep, OverlapsChangeNoBit) {
 TEST(SummaStep, ValidationIsThatOfOneRank) {
   const auto validate = [](comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
     const tensor::Mesh mesh(world, grid);
-    return train::Trainer(mesh, recipe).validate(3, read_sample);
+    return train::Trainer(mesh, recipe).validate(3, small_samples());
   };
   double expected = 0;
   on_threads(1, [&](comm::World& world) { expected = validate(world, grid::Grid(), recipe_of()); });

@@ -20,7 +20,7 @@ namespace {
 using at::Tensor;
 using grid::Axis;
 using nn::Activations;
-using train::Recipe;
+using Recipe = GptRecipe;
 using train::StepResult;
 
 constexpr std::int64_t kSteps = 20;
@@ -110,7 +110,7 @@ TEST(Training, ValidationOnGrids) {
   without.model.dropout = 0;
   const auto validate = [](comm::World& world, const grid::Grid& grid, const Recipe& given) {
     const tensor::Mesh mesh(world, grid);
-    return train::Trainer(mesh, given).validate(3, read_sample);
+    return train::Trainer(mesh, given).validate(3, small_samples());
   };
   comm::World alone = comm::self::open();
   const double expected = validate(alone, grid::Grid(), without);
@@ -134,14 +134,14 @@ void expect_stop(int who, const Harm& harm, const std::string& message) {
   on_threads(4, [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid::Grid({.y = 2, .data = 2}));
     train::Trainer trainer(mesh, recipe_of());
-    trainer.step(1, read_sample);
+    trainer.step(1, small_samples());
     if (world.rank() == who) harm(trainer.model());
     const std::vector<nn::ParameterPtr> parameters = trainer.model().parameters();
     std::vector<Tensor> before;
     for (const auto& p : parameters) before.push_back(p->value().detach().clone());
     std::string said;
     try {
-      trainer.step(2, read_sample);
+      trainer.step(2, small_samples());
     } catch (const Error& error) {
       said = error.what();
     }
@@ -156,13 +156,13 @@ void expect_stop(int who, const Harm& harm, const std::string& message) {
 
 TEST(Training, StopsBeforeTheUpdateWhenAParameterIsNotFinite) {
   expect_stop(
-      2, [](const model::Gpt& gpt) { gpt.parameters()[4]->value().detach().view(-1)[0] = NAN; },
+      2, [](const model::Part& gpt) { gpt.parameters()[4]->value().detach().view(-1)[0] = NAN; },
       "step 2: the parameter h.0.attn.c_attn.weight is not finite on rank 2; nothing was updated");
 }
 
 TEST(Training, StopsBeforeTheUpdateWhenTheLossIsNotFinite) {
   // Finite, but too large for their products.
-  const auto harm = [](const model::Gpt& gpt) {
+  const auto harm = [](const model::Part& gpt) {
     gpt.parameters().back()->value().detach().fill_(1e308);
     gpt.parameters()[0]->value().detach().fill_(1e308);
   };
@@ -172,7 +172,7 @@ TEST(Training, StopsBeforeTheUpdateWhenTheLossIsNotFinite) {
     if (world.rank() == 3) harm(trainer.model());
     std::string said;
     try {
-      trainer.step(1, read_sample);
+      trainer.step(1, small_samples());
     } catch (const Error& error) {
       said = error.what();
     }
@@ -185,7 +185,7 @@ TEST(Training, StopsBeforeTheUpdateWhenTheLossIsNotFinite) {
 void expect_blame(std::int64_t element) {
   on_threads(2, [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid::Grid({.data = 2}));
-    const model::Stages stages(mesh, recipe_of().model, 8);
+    const model::Stages stages(mesh, std::make_shared<model::GptModel>(recipe_of().model), 8);
     const nn::Parameters parameters = stages.parameters();
     optim::AdamW optimizer(mesh, parameters, {});
     optim::AdamW::Step step = optimizer.begin_step();
@@ -224,7 +224,7 @@ TEST(Training, ModelFlopsAreTheUsualCount) {
   spec.context = 256;
   const double used = 8192.0 * 512 + 6 * 12 * 512.0 * 512;
   const double expected = 2048 * (6 * used + 12.0 * 6 * 512 * 256);
-  EXPECT_DOUBLE_EQ(train::model_flops(spec, 2048).value(), expected);
+  EXPECT_DOUBLE_EQ(model::GptModel(spec).flops(8).value(), expected);
 }
 
 }  // namespace

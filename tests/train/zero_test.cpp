@@ -14,7 +14,7 @@ namespace {
 
 using optim::Zero;
 using tensor::MemoryClass;
-using train::Recipe;
+using Recipe = GptRecipe;
 
 constexpr std::int64_t kSteps = 10;
 constexpr std::array kStages = {Zero::kNothing, Zero::kMoments, Zero::kGradients};
@@ -59,7 +59,7 @@ TEST(Zero, SendsWhatTheClosedFormSays) {
       const grid::Grid grid(sizes);
       const Recipe recipe = recipe_of(zero);
       on_threads(grid.ranks(), [&](comm::World& world) {
-        const train::StepRecord real = train::record_step(world, grid, recipe, read_sample);
+        const train::StepRecord real = train::record_step(world, grid, recipe, small_samples());
         const train::StepRecord dry = train::dry_run(grid, world.rank(), recipe);
         expect_on_all_ranks(world, real.schedule == dry.schedule, concat(grid, ": schedules"));
         const CallsBy expected = closed_form(grid, recipe, world.rank());

@@ -1,0 +1,57 @@
+// Reads config.json of a model's folder, a file from strangers.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/nn/parameter.hpp"
+
+namespace fourfold::checkpoint {
+
+using Json = nlohmann::ordered_json;
+
+/// The precision of weights as config.json names it ("torch_dtype").
+std::string torch_type(at::ScalarType type);
+nn::Precision precision_of(const std::string& torch_type);
+
+/// Every error is a ConfigError that names the file and the key. The values are only claims until
+/// the weights confirm them.
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& folder);
+
+  /// A size that the weights also show.
+  std::int64_t size(const char* key, std::int64_t in_weights) const;
+  /// A whole number that divides another one.
+  std::int64_t divisor(const char* key, const char* of, std::int64_t number) const;
+  /// A whole number from 1 to `most`.
+  std::int64_t at_most(const char* key, std::int64_t most) const;
+  /// If the key is given it must have this value. The default is the architecture's own value.
+  template <class Value>
+  void expect(const char* key, const Value& value) const {
+    expect_json(key, Json(value));
+  }
+  bool flag(const char* key, bool otherwise) const;
+  /// A number; `otherwise` if the key is missing.
+  double number(const char* key, double otherwise) const;
+  std::string text(const char* key) const;
+  bool has(const char* key) const { return json_.contains(key); }
+  /// The value of a key as a few characters of one line.
+  std::string shown(const char* key) const;
+  /// An object within the file, or null.
+  const Json* object(const char* key) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  void expect_json(const char* key, const Json& value) const;
+
+  std::string path_;
+  Json json_;
+};
+
+}  // namespace fourfold::checkpoint

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/base/check.hpp"
+#include "fourfold/model/fit.hpp"
+#include "fourfold/model/transformer.hpp"
+#include "fourfold/nn/summa.hpp"
+
+namespace fourfold::model {
+
+nn::TableSpec Frame::table_spec(const std::string& name) const {
+  return {
+      .name = name, .vocabulary = vocabulary, .width = width, .activations = execution.activations};
+}
+
+void Frame::check() const {
+  const auto positive = [](const char* name, std::int64_t value) {
+    if (value >= 1) return;
+    throw ConfigError(concat("the model's ", name, " must be at least 1, not ", value));
+  };
+  positive("vocabulary", vocabulary);
+  positive("width", width);
+  positive("heads", heads);
+  positive("layers", layers);
+  positive("context", context);
+  if (width % heads != 0) {
+    throw ConfigError(concat("a width of ", width, " is not a multiple of ", heads, " heads"));
+  }
+  if (!(dropout >= 0 && dropout < 1)) {
+    throw ConfigError(concat("a dropout of ", dropout, " is not between 0 and 1"));
+  }
+  if (execution.algorithm == nn::Algorithm::kSumma &&
+      execution.activations != nn::Activations::kSharded) {
+    throw ConfigError("SUMMA splits activations over all ranks: they cannot be replicated");
+  }
+}
+
+std::string Frame::misfit(const grid::Sizes& sizes, std::int64_t samples,
+                          std::int64_t positions) const {
+  if (sizes.pipe > layers) {
+    return concat(layers, " layers cannot be split over pipe=", sizes.pipe);
+  }
+  const bool summa = execution.algorithm == nn::Algorithm::kSumma;
+  std::string reason;
+  if (summa) {
+    reason = nn::square_misfit(sizes);
+    if (reason.empty() && samples % (std::int64_t{sizes.data} * sizes.z * sizes.y) != 0) {
+      reason = concat("with SUMMA a batch of ", samples,
+                      " samples cannot be split over data=", sizes.data, " times z=", sizes.z,
+                      " times y=", sizes.y);
+    }
+  }
+  const nn::Batch batch{.samples = samples, .context = positions};
+  if (reason.empty()) reason = nn::batch_misfit(sizes, batch, execution.activations);
+  return reason;
+}
+
+nn::Spread Frame::between_blocks() const {
+  return execution.activations == nn::Activations::kSharded ? nn::Spread::kRows
+                                                            : nn::Spread::kCopies;
+}
+
+TokenModel::TokenModel(Frame frame) : frame_(std::move(frame)) {
+  frame_.check();
+}
+
+std::string TokenModel::sizes() const {
+  return concat(frame_.heads, " heads, width ", frame_.width, ", ", frame_.layers, " layers");
+}
+
+std::vector<std::pair<std::string, std::string>> TokenModel::traits() const {
+  return {{"kind", std::string(kind())},
+          {"heads", std::to_string(frame_.heads)},
+          {"layers", std::to_string(frame_.layers)},
+          {"tied", frame_.tied ? "true" : "false"}};
+}
+
+std::vector<Tensor> TokenModel::empty_data(std::int64_t samples, c10::Device device) const {
+  const auto options = at::TensorOptions(at::kLong).device(device);
+  return {at::empty({samples, frame_.context}, options),
+          at::empty({samples, frame_.context}, options)};
+}
+
+}  // namespace fourfold::model

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/kinds.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/config/strategy.hpp"
+#include "fourfold/model/gpt.hpp"
+
+namespace fourfold::model {
+
+namespace {
+
+nn::Precision precision_of(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::kBf16:
+      return nn::Precision::bf16();
+    case config::Precision::kFloat64:
+      return nn::Precision::float64();
+    case config::Precision::kFloat32:
+      break;
+  }
+  return nn::Precision::float32();
+}
+
+Execution execution_of(const config::Config& config) {
+  const config::Algorithm algorithm = config::strategy_of(config.parallel.strategy).algorithm;
+  return {.algorithm =
+              algorithm == config::Algorithm::kSumma ? nn::Algorithm::kSumma : nn::Algorithm::k4d,
+          .activations = config.parallel.activations == config::Activations::kSharded
+                             ? nn::Activations::kSharded
+                             : nn::Activations::kReplicated,
+          .checkpoint = config.train.checkpoint_activations,
+          .precision = precision_of(config.train.precision),
+          .seed = config.train.seed};
+}
+
+ModelPtr make_gpt(const config::ModelConfig& config, const Execution& how) {
+  return std::make_shared<GptModel>(GptSpec{.vocabulary = config.vocab,
+                                            .width = config.width,
+                                            .heads = config.heads,
+                                            .layers = config.layers,
+                                            .context = config.context,
+                                            .dropout = config.dropout,
+                                            .tied = config.tied,
+                                            .algorithm = how.algorithm,
+                                            .activations = how.activations,
+                                            .checkpoint = how.checkpoint,
+                                            .precision = how.precision,
+                                            .seed = how.seed});
+}
+
+/// A line of the table of kinds.
+struct Kind {
+  std::string_view name;
+  ModelPtr (*make)(const config::ModelConfig& config, const Execution& how);
+};
+
+constexpr Kind kKinds[] = {{"gpt", make_gpt}};
+
+}  // namespace
+
+ModelPtr model_of(const config::Config& config) {
+  FOURFOLD_CHECK(config.model.vocab > 0, "the vocabulary is not known yet");
+  for (const Kind& kind : kKinds) {
+    if (kind.name == config.model.kind) return kind.make(config.model, execution_of(config));
+  }
+  throw InvariantError(concat("there is no kind of model with the name ", config.model.kind));
+}
+
+}  // namespace fourfold::model

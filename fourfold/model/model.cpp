@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/model/model.hpp"
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/comm/recording/recording.hpp"
+#include "fourfold/model/stages.hpp"
+#include "fourfold/tensor/memory.hpp"
+
+namespace fourfold::model {
+
+namespace {
+
+/// Calls `ask` with the whole model on a rank that does not exist.
+template <class Ask>
+auto ask_dry(const Model& model, const Ask& ask) {
+  const tensor::MemoryMeter aside;  // the model made here does not count as this rank's memory
+  const tensor::MemoryMeter::Counting counting(aside);
+  comm::World world = comm::recording::open(0, 1);
+  const Mesh mesh(world, grid::Grid());
+  return ask(*model.make(mesh, 1, model.whole()));
+}
+
+}  // namespace
+
+Tensor Part::loss(const Input& input, std::int64_t terms, bool training) const {
+  FOURFOLD_CHECK(stage_.first && stage_.last, "the loss of a part of the model");
+  return pass({}, input, terms, training)[0];
+}
+
+Flops Model::flops(std::int64_t samples) const {
+  constexpr double kPasses = 3;
+  return Flops(kPasses *
+               ask_dry(*this, [&](const Part& part) { return part.flops(batch(samples)); }));
+}
+
+std::int64_t Model::parameter_count() const {
+  return ask_dry(*this, [](const Part& part) {
+    std::int64_t count = 0;
+    for (const nn::ParameterPtr& parameter : part.parameters()) {
+      std::int64_t elements = 1;
+      for (const std::int64_t extent : parameter->spec().shape) elements *= extent;
+      count += elements;
+    }
+    return count;
+  });
+}
+
+std::vector<Stage> Model::cut(int stages) const {
+  // All blocks are alike. What comes before and after them is counted in blocks.
+  const ModelPtr one = with_blocks(1);
+  const double ends = ask_dry(*one, [&](const Part& part) {
+    const double block = part.block_flops(batch(1));
+    return (part.flops(batch(1)) - block) / block;
+  });
+  std::vector<Stage> all;
+  for (const grid::Range& range : balanced(blocks(), stages, 0, ends)) {
+    all.push_back({range, all.empty(), range.end == blocks()});
+  }
+  return all;
+}
+
+}  // namespace fourfold::model

@@ -1,0 +1,146 @@
+// What the engine knows of a model, whatever its kind: a description of the model (`Model`), and a
+// stage of it on a rank (`Part`).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fourfold/base/units.hpp"
+#include "fourfold/model/file_tensor.hpp"
+#include "fourfold/nn/algorithm.hpp"
+#include "fourfold/nn/layer.hpp"
+#include "fourfold/nn/rows.hpp"
+
+namespace fourfold::model {
+
+using at::Tensor;
+using tensor::Mesh;
+
+/// A stage of the pipeline: some of the blocks. The first stage also has what comes before the
+/// blocks, and the last stage what comes after them, with the loss.
+struct Stage {
+  grid::Range blocks;
+  bool first = true;
+  bool last = true;
+};
+
+/// What a pass reads.
+struct Input {
+  nn::Batch batch;
+  /// The samples of this rank's data and z, as `Model::empty_data` lays them out. Only the first
+  /// and the last stage read them; it may be empty on other stages.
+  std::vector<Tensor> data;
+};
+
+/// How a model is computed. The kind and the sizes of a model are independent of it.
+struct Execution {
+  nn::Algorithm algorithm = nn::Algorithm::k4d;  ///< of the products
+  nn::Activations activations = nn::Activations::kSharded;
+  bool checkpoint = false;  ///< keep only the inputs of the blocks
+  nn::Precision precision;
+  std::uint64_t seed = 1;
+};
+
+/// A stage of a model, on a rank.
+class Part : public nn::Layer {
+ public:
+  const Stage& stage() const { return stage_; }
+
+  /// A pass through the stage. `hidden` are the hidden states of the parts of the batch that the
+  /// previous stage returned; on the first stage it is empty. The result is the hidden states for
+  /// the next stage. On the last stage it is this rank's part of the loss: the sum over its samples
+  /// divided by `terms`, the number of terms of the loss in a step.
+  virtual std::vector<Tensor> pass(const std::vector<Tensor>& hidden, const Input& input,
+                                   std::int64_t terms, bool training) const = 0;
+  /// The same for a whole model.
+  Tensor loss(const Input& input, std::int64_t terms, bool training) const;
+
+  /// The number of parts in which a batch goes through the model. It is two, each of which overlaps
+  /// the other's communication, if there is communication and the samples of a rank can be halved;
+  /// else one.
+  virtual int parts_of(const nn::Batch& batch) const = 0;
+  /// Memory for the hidden state of a part of a batch.
+  virtual Tensor empty_hidden(const nn::Batch& part) const = 0;
+
+  /// The parameters that this stage owns, in the order of use. The gradients of the first list
+  /// complete last, and the optimizer keeps the lists apart.
+  virtual std::vector<nn::Parameters> groups() const = 0;
+  /// The parameter that the first stage shares with the last, if this stage uses it; else null. On
+  /// a last stage that is not the first, it is a copy of the first stage's parameter, and this
+  /// stage does not own it.
+  virtual nn::ParameterPtr shared() const { return nullptr; }
+  /// What is gathered for each use, for `GatherPlan`.
+  virtual tensor::GatherOrder gatherables() const = 0;
+  /// Whether this rank's part of the loss counts. Where several ranks have the same part, one of
+  /// them counts.
+  virtual bool counts_loss() const = 0;
+
+  /// The flops of one block, of the kind that `Layer::flops` counts.
+  virtual double block_flops(const nn::Batch& batch) const = 0;
+
+ protected:
+  Part(const Mesh& mesh, const Stage& stage) : Layer(mesh, ""), stage_(stage) {}
+
+ private:
+  Stage stage_;
+};
+
+class Model;
+using ModelPtr = std::shared_ptr<const Model>;
+
+/// Describes a model. It costs no memory, and nothing of it exists on any rank.
+class Model {
+ public:
+  Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+  virtual ~Model() = default;
+
+  /// The name of the kind, as in the configuration: "gpt".
+  virtual std::string_view kind() const = 0;
+  /// The sizes that a grid must divide, for messages: "8 heads, width 24, 2 layers".
+  virtual std::string sizes() const = 0;
+  virtual const Execution& execution() const = 0;
+  /// What makes two models different although the shapes of their weights may be the same, by the
+  /// keys of the configuration: {"heads", "8"}, ... The first is the kind.
+  virtual std::vector<std::pair<std::string, std::string>> traits() const = 0;
+
+  /// The blocks that a pipeline can be cut between.
+  virtual std::int64_t blocks() const = 0;
+  /// The same model with another number of blocks.
+  virtual ModelPtr with_blocks(std::int64_t blocks) const = 0;
+  Stage whole() const { return {.blocks = {0, blocks()}}; }
+
+  /// Why the model does not fit a grid, with `samples` samples in a forward pass. Empty if it fits.
+  virtual std::string misfit(const grid::Sizes& sizes, std::int64_t samples) const = 0;
+  /// Makes a stage for forward passes of `samples` samples over the whole grid. Throws ConfigError
+  /// that says what to change when the model does not fit the grid.
+  virtual std::unique_ptr<Part> make(const Mesh& mesh, std::int64_t samples,
+                                     const Stage& stage) const = 0;
+
+  /// A pass over `samples` samples of the model's full size.
+  virtual nn::Batch batch(std::int64_t samples) const = 0;
+  /// Memory for the data of some samples. The first dimension of each tensor is that of samples.
+  virtual std::vector<Tensor> empty_data(std::int64_t samples, c10::Device device) const = 0;
+  /// The number of terms of the loss of some samples: their tokens, for instance.
+  virtual std::int64_t terms(std::int64_t samples) const = 0;
+
+  /// The tensors of a file that hold the parameter `name` with that shape.
+  virtual FileTensor file_tensor(const std::string& name, const grid::Shape& shape) const = 0;
+  /// The beginning of the names of a block's parameters: "h.3.".
+  virtual std::string block_prefix(std::int64_t block) const = 0;
+
+  // These are what the layers say, by a dry model of one rank.
+
+  /// The flops of training on some samples by the usual count: a backward pass costs two forward
+  /// passes, and recomputation does not count.
+  Flops flops(std::int64_t samples) const;
+  /// The number of elements of all parameters.
+  std::int64_t parameter_count() const;
+  /// The whole model as stages whose shares of the flops are as even as possible.
+  std::vector<Stage> cut(int stages) const;
+};
+
+}  // namespace fourfold::model
