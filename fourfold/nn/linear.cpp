@@ -38,6 +38,7 @@ Linear::Linear(const Mesh& mesh, const LinearSpec& spec, const Precision& precis
                 static_cast<int>(input_chunks_));
   check_divides(spec, "outputs of a rank", spec.out / mesh.size(produce_), contract_,
                 static_cast<int>(output_chunks_));
+  for (const Axis axis : {contract_, produce_}) mesh.join(axis);
   weight_ = std::make_shared<Parameter>(mesh,
                                         ParameterSpec{.name = spec.name + ".weight",
                                                       .shape = {spec.out, spec.in},

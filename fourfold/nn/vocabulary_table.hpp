@@ -52,7 +52,9 @@ class VocabularyTable {
       : mesh_(&mesh),
         spec_(std::move(spec)),
         logit_axes_(std::move(logit_axes)),
-        here_(grid::range_along(spec_.vocabulary, logit_axes_, mesh.grid(), mesh.coord())) {}
+        here_(grid::range_along(spec_.vocabulary, logit_axes_, mesh.grid(), mesh.coord())) {
+    mesh.join(logit_axes_);
+  }
 
   const Mesh* mesh_;
   TableSpec spec_;

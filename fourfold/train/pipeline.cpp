@@ -17,6 +17,9 @@ Pipeline::Pipeline(const Mesh& mesh, const model::Stages& stages)
       stages_(&stages),
       places_(mesh.size(Axis::kPipe)),
       place_(mesh.coord()[Axis::kPipe]) {
+  for (const Purpose purpose : {Purpose::kActivations, Purpose::kWeights, Purpose::kGradients}) {
+    mesh.join(Axis::kPipe, purpose);
+  }
   if (stages.is_whole() || !stages.spec().tied) return;
   const model::Gpt& first = stages[0];
   const model::Gpt& last = stages[stages.chunks() - 1];
