@@ -72,7 +72,7 @@ std::map<std::string, Tensor> gradients(const tensor::Mesh& mesh, const Model& m
   for (const nn::ParameterPtr& parameter : model.parameters()) {
     Tensor gradient = parameter->gradient();
     // Ranks along data have the same parameters and other rows. optim::AdamW sums over them.
-    const auto& data = mesh.comm(Axis::kData, tensor::Purpose::kGradients);
+    const auto& data = mesh.join(Axis::kData, tensor::Purpose::kGradients);
     if (data.size() > 1) data.all_reduce(tensor::view(gradient)).wait();
     result[parameter->name()] = gradient;
   }

@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
 #include <memory>
 
-#include "fourfold/comm/counters.hpp"
 #include "fourfold/comm/engine.hpp"
 #include "fourfold/schedule/schedule.hpp"
 
@@ -16,7 +14,7 @@ struct Core {
   int size = 1;
   schedule::Schedule* recorder = nullptr;  ///< where operations are recorded; may be null
   std::unique_ptr<Engine> engine;          ///< null: operations are counted, not executed
-  std::deque<Lane> recorded_lanes;         ///< used without an engine, for counting
+  Lanes recorded_lanes;                    ///< used without an engine, for counting
   int ranks_per_host = 1;                  ///< used without an engine
 };
 

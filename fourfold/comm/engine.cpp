@@ -85,21 +85,21 @@ Engine::~Engine() {
   if (!failure_) transport_->close();
 }
 
-Lane& Engine::add_lane(const grid::Group& group) {
+int Engine::reserve_lanes(int count) {
   const std::lock_guard lock(mutex_);
-  const int id = static_cast<int>(lanes_.size());
-  if (kTagsPerLane * (id + 1) > transport_->max_tag()) {
+  if (lanes_.reserved() + count > transport_->max_tag() / kTagsPerLane) {
     throw CommError(concat("too many communicators: this backend has tags for ",
                            transport_->max_tag() / kTagsPerLane));
   }
-  Lane& lane = lanes_.emplace_back();
-  lane.group = group;
-  lane.id = id;
+  return lanes_.reserve(count);
+}
+
+Lane& Engine::add_lane(const grid::Group& group, int number) {
+  const std::lock_guard lock(mutex_);
   const std::string host = transport_->host(transport_->rank());
-  for (int member : group.members) {
-    if (transport_->host(member) != host) lane.reach = schedule::Reach::kNetwork;
-  }
-  return lane;
+  const bool one_host = std::ranges::all_of(
+      group.members, [&](int member) { return transport_->host(member) == host; });
+  return lanes_.add(group, number, one_host ? schedule::Reach::kHost : schedule::Reach::kNetwork);
 }
 
 IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective, Buffers&& buffers) {
@@ -293,25 +293,19 @@ void Engine::throw_if_failed(const Issued* issued) const {
 
 Counts Engine::counters() const {
   const std::lock_guard lock(mutex_);
-  return sum_of_lanes();
+  return lanes_.counts();
 }
 
 Counts Engine::take_counters() {
   const std::lock_guard lock(mutex_);
-  Counts counts = sum_of_lanes();
-  for (Lane& lane : lanes_) lane.counts = {};
-  return counts;
-}
-
-Counts Engine::sum_of_lanes() const {
-  Counts counts;
-  for (const Lane& lane : lanes_) add_counts(counts, lane.group, lane.counts);
+  Counts counts = lanes_.counts();
+  lanes_.reset_counts();
   return counts;
 }
 
 void Engine::reset_counters() {
   const std::lock_guard lock(mutex_);
-  for (Lane& lane : lanes_) lane.counts = {};
+  lanes_.reset_counts();
 }
 
 void Engine::enter_phase(const std::string& what) {

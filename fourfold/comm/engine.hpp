@@ -7,8 +7,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,9 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "fourfold/comm/counters.hpp"
 #include "fourfold/comm/court.hpp"
-#include "fourfold/comm/operation.hpp"
+#include "fourfold/comm/lanes.hpp"
 #include "fourfold/comm/timeline.hpp"
 #include "fourfold/comm/transport.hpp"
 
@@ -42,44 +39,6 @@ struct Options {
   int threads_per_host = 0;
 };
 
-struct Lane;
-
-/// An operation handed to the engine.
-struct Issued {
-  Issued() {}  // NOLINT: not defaulted, or all of it is set to zero first
-
-  schedule::Collective collective;
-  Lane* lane = nullptr;
-  std::int64_t number = 0;  ///< in its lane, among operations of its kind
-  OperationPtr operation;
-  Buffers buffers;  ///< kept to keep the memory that they own alive
-  schedule::Traffic sent;
-  bool held = false;  ///< held back while compute waits for another operation of the network
-  Seconds submitted;  ///< set while a timeline is kept
-  std::string layer;  ///< the layer that issued it; set while a timeline is kept
-  Seconds started;
-  Seconds ended;
-  std::atomic<bool> done{false};
-  bool failed = false;  ///< read after `done`
-};
-using IssuedPtr = std::shared_ptr<Issued>;
-
-/// Operations that run one after the other, in the order in which they were issued.
-using Queue = std::deque<IssuedPtr>;
-
-/// The operations of one communicator. Collectives form one queue. Sends to and receives from each
-/// peer form queues of their own, so that a send never waits for a receive that was issued before.
-struct Lane {
-  grid::Group group;
-  schedule::Reach reach = schedule::Reach::kHost;
-  int id = 0;
-  std::int64_t issued = 0;        ///< collectives issued: the same number on every member
-  std::int64_t pairs_issued = 0;  ///< sends and receives issued: each member has its own number
-  CountsByOp counts{};
-  Queue collectives;
-  std::map<std::pair<int, bool>, Queue> pairs;  ///< by peer, and whether it is a send
-};
-
 class Engine {
  public:
   Engine(std::unique_ptr<Transport> transport, const Options& options);
@@ -91,9 +50,10 @@ class Engine {
   const Transport& transport() const { return *transport_; }
   Seconds deadline() const { return deadline_; }
 
-  /// A new lane for `group`. The call is local, but every rank must make its lanes in the same
-  /// order, since the number of a lane keeps its messages apart from those of other lanes.
-  Lane& add_lane(const grid::Group& group);
+  /// See World: the numbers keep the messages of a lane apart from those of other lanes. Throws
+  /// CommError when the backend has too few tags.
+  int reserve_lanes(int count);
+  Lane& add_lane(const grid::Group& group, int number);
 
   /// Hands the operation to its lane, and starts it if its queue is empty. Several buffers are
   /// several tensors of one operation.
@@ -131,7 +91,6 @@ class Engine {
 
  private:
   void run_progress();
-  Counts sum_of_lanes() const;
   bool park();
   bool should_wake() const;
   /// Runs the step. If the step throws, the engine has failed. Does nothing once the engine has
@@ -166,7 +125,7 @@ class Engine {
 
   mutable std::mutex mutex_;  // guards everything below
   ScratchPool scratch_;
-  std::deque<Lane> lanes_;
+  Lanes lanes_;
   std::vector<Queue*> active_;  // the queues that are not empty
   std::optional<std::string> failure_;
   struct Wait {

@@ -19,10 +19,11 @@ int Engine::awaited_rank(const Issued& issued) const {
 Position Engine::position_in(int lane) const {
   Position position;
   position.rank = transport_->rank();
-  if (lane >= 0 && lane < static_cast<int>(lanes_.size())) {
-    const Lane& asked = lanes_[static_cast<std::size_t>(lane)];
-    position.issued = asked.issued;
-    if (!asked.collectives.empty()) position.current = place_of(*asked.collectives.front());
+  const Lane* asked = lanes_.find(lane);
+  position.joined = asked != nullptr;
+  if (asked != nullptr) {
+    position.issued = asked->issued;
+    if (!asked->collectives.empty()) position.current = place_of(*asked->collectives.front());
   }
   for (const Wait& wait : waits_) {
     position.waiting = true;

@@ -73,10 +73,14 @@ class Explanation {
     const Position& position = *answer(rank);
     const bool pair = stuck_.place.collective.op == schedule::Op::kSend ||
                       stuck_.place.collective.op == schedule::Op::kRecv;
-    if (pair) return;  // the peer's own count of this lane says nothing here; its waits do
+    // The peer's own count of this lane says nothing here; its waits do.
+    if (pair && (position.joined || rank != stuck_.awaited)) return;
     if (position.issued <= stuck_.place.number) {
-      const std::string behind = concat(named(position.rank), " is behind, it has issued ",
-                                        position.issued, " operations there: ", doing(position));
+      const std::string behind =
+          position.joined ? concat(named(position.rank), " is behind, it has issued ",
+                                   position.issued, " operations there: ", doing(position))
+                          : concat(named(position.rank), " has no communicator for this group and ",
+                                   "purpose: ", doing(position));
       if (excused(position)) {
         excused_ = true;
       } else if (position.waiting) {

@@ -33,6 +33,7 @@ struct Place {
 /// One rank's answer to "how far are you in this lane, and what do you wait for?".
 struct Position {
   int rank = -1;
+  bool joined = true;       ///< whether the rank has made the communicator of the lane
   std::int64_t issued = 0;  ///< collectives handed to the lane so far
   Place current;            ///< the oldest collective of the lane that is not done
   bool waiting = false;     ///< whether compute is blocked in a wait

@@ -71,22 +71,28 @@ Seconds World::deadline() const {
   return core_->engine ? core_->engine->deadline() : Seconds();
 }
 
+int World::reserve_lanes(int count) {
+  FOURFOLD_CHECK(count >= 1);
+  return core_->engine ? core_->engine->reserve_lanes(count) : core_->recorded_lanes.reserve(count);
+}
+
 Communicator World::communicator(const grid::Group& group) {
+  return communicator(group, reserve_lanes(1));
+}
+
+Communicator World::communicator(const grid::Group& group, int number) {
   FOURFOLD_CHECK(group.index >= 0 && group.index < group.size() &&
                      group.members[static_cast<std::size_t>(group.index)] == rank(),
                  "rank ", rank(), " is not member ", group.index, " of group ", group);
   FOURFOLD_CHECK(std::all_of(group.members.begin(), group.members.end(),
                              [&](int member) { return member >= 0 && member < size(); }),
                  "group ", group, " has members beyond the world of ", size());
-  if (core_->engine) return Communicator(core_, core_->engine->add_lane(group));
-  Lane& lane = core_->recorded_lanes.emplace_back();
-  lane.group = group;
-  lane.id = static_cast<int>(core_->recorded_lanes.size()) - 1;
+  if (core_->engine) return Communicator(core_, core_->engine->add_lane(group, number));
   const auto host_of = [&](int member) { return member / core_->ranks_per_host; };
   const bool one_host = std::ranges::all_of(
       group.members, [&](int member) { return host_of(member) == host_of(rank()); });
-  lane.reach = one_host ? schedule::Reach::kHost : schedule::Reach::kNetwork;
-  return Communicator(core_, lane);
+  const schedule::Reach reach = one_host ? schedule::Reach::kHost : schedule::Reach::kNetwork;
+  return Communicator(core_, core_->recorded_lanes.add(group, number, reach));
 }
 
 Phase World::phase(const std::string& what) {
@@ -103,9 +109,7 @@ void World::leave() {
 
 Counts World::counters() const {
   if (core_->engine) return core_->engine->counters();
-  Counts counts;
-  for (const Lane& lane : core_->recorded_lanes) add_counts(counts, lane.group, lane.counts);
-  return counts;
+  return core_->recorded_lanes.counts();
 }
 
 Counts World::take_counters() {
@@ -117,7 +121,7 @@ Counts World::take_counters() {
 
 void World::reset_counters() {
   if (core_->engine) core_->engine->reset_counters();
-  for (Lane& lane : core_->recorded_lanes) lane.counts = {};
+  core_->recorded_lanes.reset_counts();
 }
 
 Bytes World::scratch_peak() const {

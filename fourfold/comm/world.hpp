@@ -50,10 +50,20 @@ class World {
   /// How long a wait may last. A recording world has no deadline.
   Seconds deadline() const;
 
-  /// Makes a new lane over `group`. Nothing is sent. Every rank of the world calls this for its own
-  /// group, in the same order. The groups of one such call must be disjoint, as those of
-  /// `Grid::group` are.
+  /// Makes a new lane over `group`. Nothing is sent. A lane has a number, which must be the same on
+  /// all members. Here the number follows from the order of the calls: every rank of the world
+  /// calls this function for its own group, and `reserve_lanes`, in the same order. The groups of
+  /// one such call must be disjoint, as those of `Grid::group` are.
   Communicator communicator(const grid::Group& group);
+
+  /// Sets numbers for `count` lanes aside and returns the first. Nothing is sent. Throws CommError
+  /// when the backend has too few.
+  int reserve_lanes(int count);
+  /// Makes the lane with a number that was set aside. Ranks make such lanes in any order and at any
+  /// time, and each rank makes only those that it needs. The members of a group must agree on what
+  /// a number means. A rank that uses a lane that another member has not made waits for that
+  /// member.
+  Communicator communicator(const grid::Group& group, int number);
 
   Counts counters() const;
   void reset_counters();

@@ -41,6 +41,22 @@ bool Axes::contains(Axis axis) const {
   return std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
 }
 
+const std::vector<Axes>& all_lists_of_axes() {
+  static const std::vector<Axes> kLists = [] {
+    std::vector<Axes> lists = {Axes()};
+    for (std::size_t i = 0; i < lists.size(); ++i) {  // each list is continued by the other axes
+      for (const Axis axis : kAllAxes) {
+        if (lists[i].contains(axis)) continue;
+        std::vector<Axis> longer(lists[i].begin(), lists[i].end());
+        longer.push_back(axis);
+        lists.emplace_back(std::move(longer));
+      }
+    }
+    return lists;
+  }();
+  return kLists;
+}
+
 std::string to_string(const Axes& axes) {
   if (axes.size() == kAxisCount) return "all";
   return axes.empty() ? "none" : join(axes, "+");

@@ -51,6 +51,9 @@ class Axes {
   std::vector<Axis> axes_;
 };
 
+/// Every list of different axes: the empty one first, then shorter before longer ones.
+const std::vector<Axes>& all_lists_of_axes();
+
 /// "y+x", the name that counters and messages use; "none" when empty, "all" for five.
 std::string to_string(const Axes& axes);
 std::ostream& operator<<(std::ostream& out, const Axes& axes);

@@ -60,12 +60,12 @@ struct Product {
 
   Pending gather(Part part, const Tensor& local) const {
     const Purpose purpose = part == Part::kWeight ? Purpose::kWeights : Purpose::kActivations;
-    return tensor::all_gather(mesh->comm(axis_of(part), purpose), local.contiguous());
+    return tensor::all_gather(mesh->join(axis_of(part), purpose), local.contiguous());
   }
 
   Pending reduce(Part part, const Tensor& partial) const {
     const Purpose purpose = part == Part::kWeight ? Purpose::kGradients : Purpose::kActivations;
-    return tensor::reduce_scatter(mesh->comm(axis_of(part), purpose), partial);
+    return tensor::reduce_scatter(mesh->join(axis_of(part), purpose), partial);
   }
 
   /// Computes this rank's summand of a part from the other two parts, and starts its sum.

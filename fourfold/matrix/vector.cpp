@@ -34,7 +34,7 @@ struct Call {
 
  private:
   const comm::Communicator& comm(Purpose purpose) const {
-    return mesh->comm({across(axis), Axis::kZ}, purpose);
+    return mesh->join({across(axis), Axis::kZ}, purpose);
   }
 };
 

@@ -119,7 +119,7 @@ void check_owners(const Mesh& mesh, const Stages& stages) {
     counts[i] = static_cast<double>(std::count_if(
         own.begin(), own.end(), [&](const auto& p) { return p->name() == all[i].spec.name; }));
   }
-  mesh.comm(Axis::kPipe)
+  mesh.join(Axis::kPipe)
       .all_reduce({counts.data(), static_cast<std::int64_t>(counts.size()), schedule::DType::kF64})
       .wait();
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -49,6 +49,7 @@ Linear::Linear(const Mesh& mesh, const LinearSpec& spec, const Precision& precis
       output_chunks_(spec.output == Spread::kColumns ? mesh.size(contract_) : 1) {
   const std::string reason = misfit(spec, {.x = mesh.size(Axis::kX), .y = mesh.size(Axis::kY)});
   if (!reason.empty()) throw ConfigError(reason);
+  for (const Axis axis : {contract_, produce_}) mesh.join(axis);
   weight_ = declare(ParameterSpec{.name = spec.name + ".weight",
                                   .shape = {spec.out, spec.in},
                                   .kept = produce_,

@@ -85,7 +85,7 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
 Tensor total_loss(const Mesh& mesh, const Tensor& loss, const grid::Axes& axes) {
   const LayerScope scope("loss");
   const Tensor sum = loss.detach().clone();
-  return tensor::all_reduce(mesh.comm(axes), sum).wait();
+  return tensor::all_reduce(mesh.join(axes), sum).wait();
 }
 
 }  // namespace fourfold::nn

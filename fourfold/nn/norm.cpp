@@ -19,6 +19,7 @@ LayerNorm::LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t wid
     throw ConfigError(concat(name, ": ", width, " columns cannot be split over x=",
                              mesh.size(Axis::kX), "; choose a size of x that divides it"));
   }
+  mesh.join(Axis::kX);
   ParameterSpec spec{.name = name + ".weight",
                      .shape = {width},
                      .kept = Axis::kX,

@@ -63,6 +63,11 @@ Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& prec
   rows_ = grid::shard_size(spec_.shape[0], spec_.kept, grid);
   if (spec_.shape.size() == 2) columns_ = grid::shard_size(spec_.shape[1], spec_.columns, grid);
   for (const std::int64_t extent : shard_shape_) size_ *= extent;
+  mesh.join(spec_.gathered, Purpose::kWeights);
+  mesh.join(spec_.summed, Purpose::kGradients);
+  // The optimizer sums gradients over the replicas, and gathers new values.
+  mesh.join(spec_.replicas, Purpose::kGradients);
+  mesh.join(spec_.replicas, Purpose::kWeights);
 }
 
 // --- values

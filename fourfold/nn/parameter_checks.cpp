@@ -9,18 +9,10 @@ namespace fourfold::nn {
 
 using grid::Axes;
 using grid::Axis;
-using tensor::Purpose;
 
 namespace {
 
 constexpr const char* kPage = " (docs/gradients.md, \"Parameters of one's own\")";
-
-void check_comm(const Mesh& mesh, const ParameterSpec& spec, const char* field, const Axes& axes,
-                Purpose purpose) {
-  if (mesh.has_comm(axes, purpose)) return;
-  throw InvariantError(concat(spec.name, ": it cannot be ", field, " ", axes, ", since ",
-                              mesh.no_comm(axes, purpose), kPage));
-}
 
 int times_named(const ParameterSpec& spec, Axis axis) {
   int times = 0;
@@ -50,6 +42,10 @@ void check_axes(const Mesh& mesh, const ParameterSpec& spec) {
 /// Rows are always split over z and data, and over x and y as the layer says.
 void check_sums(const ParameterSpec& spec) {
   const Axes& gathered = spec.gathered;
+  if (gathered.size() > 2) {
+    throw InvariantError(concat(spec.name, ": it is gathered over ", gathered,
+                                ", and at most two axes are possible", kPage));
+  }
   const bool all = spec.summed == gathered;
   const bool second = gathered.size() == 2 && spec.summed == Axes(gathered[1]);
   if (!all && !second) {
@@ -79,12 +75,7 @@ void ParameterSpec::check(const Mesh& mesh) const {
     throw InvariantError(concat(name, ": a vector has no columns to split over ", columns));
   }
   check_axes(mesh, *this);
-  check_comm(mesh, *this, "gathered over", gathered, Purpose::kWeights);
-  check_comm(mesh, *this, "summed over", summed, Purpose::kGradients);
   check_sums(*this);
-  // The optimizer sums gradients over the replicas, and gathers new values.
-  check_comm(mesh, *this, "the same along", replicas, Purpose::kGradients);
-  check_comm(mesh, *this, "the same along", replicas, Purpose::kWeights);
 }
 
 void check_parameters(const Mesh& mesh, const Parameters& parameters, const char* who) {

@@ -41,6 +41,9 @@ ParameterSpec summa_weight(const Mesh& mesh, const std::string& name, const grid
 SummaProduct::SummaProduct(const Mesh& mesh, ParameterPtr weight, const Names& names)
     : mesh_(&mesh), weight_(std::move(weight)), names_(names), steps_(mesh.size(Axis::kX)) {
   FOURFOLD_CHECK_EQ(mesh.size(Axis::kY), steps_, "SUMMA on ranks that are no square");
+  mesh.join(Axis::kX);
+  mesh.join(Axis::kY, Purpose::kWeights);
+  mesh.join(Axis::kY, Purpose::kGradients);
 }
 
 /// One call of the layer: what its nodes share, and what is in flight between them.

@@ -19,6 +19,8 @@ SummaTable::SummaTable(const Mesh& mesh, const TableSpec& spec, const Precision&
                              " cannot be split over x=", mesh.size(Axis::kX),
                              " and y=", mesh.size(Axis::kY), "; choose sizes that divide it"));
   }
+  mesh.join(Axis::kX);
+  mesh.join({Axis::kX, Axis::kY});
   parameter_ = declare(
       summa_weight(mesh, spec.name + ".weight", {spec.vocabulary, spec.width}, spec.deviation),
       precision, seed);

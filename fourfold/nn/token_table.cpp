@@ -20,6 +20,9 @@ TokenTable::TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision&
     throw ConfigError(concat(spec.name, ": a width of ", spec.width, " cannot be split over x=",
                              chunks_, "; choose a size of x that divides it"));
   }
+  for (const Axes& axes : {Axes(Axis::kX), Axes(Axis::kY), Axes{Axis::kX, Axis::kY}}) {
+    mesh.join(axes);
+  }
   parameter_ = declare(ParameterSpec{.name = spec.name + ".weight",
                                      .shape = {spec.vocabulary, spec.width},
                                      .kept = logit_axes(),

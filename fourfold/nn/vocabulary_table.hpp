@@ -51,7 +51,9 @@ class VocabularyTable : public Layer {
       : Layer(mesh, spec.name),
         spec_(std::move(spec)),
         logit_axes_(std::move(logit_axes)),
-        here_(grid::range_along(spec_.vocabulary, logit_axes_, mesh.grid(), mesh.coord())) {}
+        here_(grid::range_along(spec_.vocabulary, logit_axes_, mesh.grid(), mesh.coord())) {
+    mesh.join(logit_axes_);
+  }
 
   TableSpec spec_;
   grid::Axes logit_axes_;

@@ -14,17 +14,14 @@
 #include "fourfold/tensor/backlog.hpp"
 #include "fourfold/tensor/gather_again.hpp"
 #include "fourfold/tensor/gather_ahead.hpp"
+#include "fourfold/tensor/groups.hpp"
 #include "fourfold/tensor/overlap.hpp"
 
 namespace fourfold::tensor {
 
-/// What an operation is for. Each purpose has lanes of its own, so that a weight that is gathered
-/// ahead never waits for a gradient, and an activation waits for neither.
-enum class Purpose { kActivations, kWeights, kGradients };
-
 class Mesh {
  public:
-  /// Makes the communicators. Every rank of the world must make its mesh at the same point. On a
+  /// Nothing is sent, but every rank of the world must make its mesh at the same point. On a
   /// recording world tensors are meta tensors: a dry run. Throws ConfigError when the grid does not
   /// have as many ranks as the world.
   Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap = {});
@@ -37,17 +34,22 @@ class Mesh {
   /// This rank's index among the blocks of a dimension that is split over `axes`.
   int index(const grid::Axes& axes) const { return grid_.index_along(axes, coord_); }
 
-  /// The communicator over `axes`; without axes it is that of this rank alone. Throws
-  /// InvariantError, with a list of what exists, for axes that no layer of ours communicates over
-  /// for this purpose.
+  /// Makes sure that there is a communicator over `axes`, in this order, for this purpose, and
+  /// returns it. Nothing is sent. A layer calls this in its constructor for every group that it
+  /// communicates over. The ranks of a group need not call it at the same time or in the same order
+  /// as other calls; but they must all call it before the first operation can end.
+  const comm::Communicator& join(const grid::Axes& axes,
+                                 Purpose purpose = Purpose::kActivations) const {
+    return groups_.join(axes, purpose);
+  }
+  /// The communicator that was joined; without axes it is that of this rank alone. Throws
+  /// InvariantError, with a list of what was joined, if nobody has asked for it.
   const comm::Communicator& comm(const grid::Axes& axes,
-                                 Purpose purpose = Purpose::kActivations) const;
-  bool has_comm(const grid::Axes& axes, Purpose purpose) const;
-  /// "there is no communicator over x for weights, only over none, z, ...".
-  std::string no_comm(const grid::Axes& axes, Purpose purpose) const;
-
+                                 Purpose purpose = Purpose::kActivations) const {
+    return groups_.get(axes, purpose);
+  }
   /// The communicator of all ranks.
-  const comm::Communicator& everyone() const { return everyone_; }
+  const comm::Communicator& everyone() const { return groups_.everyone(); }
 
   const Overlap& overlap() const { return overlap_; }
   /// Sums of gradients that are under way.
@@ -76,33 +78,24 @@ class Mesh {
   /// to the timeline, for the layer of the innermost LayerScope.
   void compute(const char* name, double flops, std::int64_t bytes) const;
 
-  /// The names of all groups, as the counters use them: "x", "y+x", ..., "all".
-  std::vector<std::string> group_names() const;
+  /// The names of the groups that this rank has joined, as the counters use them: "all", "x",
+  /// "y+x", ...
+  std::vector<std::string> group_names() const { return groups_.names(); }
   /// What a lane is for: "x activations", "z weights".
-  std::string lane_name(int lane) const;
+  std::string lane_name(int lane) const { return groups_.lane_name(lane); }
 
   comm::World& world() const { return *world_; }
 
  private:
-  struct Entry {
-    grid::Axes axes;
-    Purpose purpose;
-    comm::Communicator comm;
-  };
-
-  const comm::Communicator* find_comm(const grid::Axes& axes, Purpose purpose) const;
-
   comm::World* world_;
   grid::Grid grid_;
   grid::Coord coord_;
   bool dry_;
-  std::vector<Entry> entries_;
-  comm::Communicator everyone_;
-  comm::Communicator alone_;
   schedule::Schedule* recorder_ = nullptr;
   Overlap overlap_;
-  // These are mutable because operations under way belong to the rank, while layers see a constant
-  // mesh.
+  // These are mutable because communicators and operations under way belong to the rank, while
+  // layers see a constant mesh.
+  mutable Groups groups_;
   mutable Backlog backlog_;
   mutable GatherAhead gathers_;
   mutable GatherAgain inputs_;

@@ -31,18 +31,12 @@ void check_divides(const Mesh& mesh, const grid::Shape& shape, const grid::Layou
   }
 }
 
-/// Any communicator over the axis, whatever its purpose.
-const comm::Communicator& any_comm(const Mesh& mesh, Axis axis) {
-  return mesh.comm(
-      axis, mesh.has_comm(axis, Purpose::kActivations) ? Purpose::kActivations : Purpose::kWeights);
-}
-
 /// Gathers the first dimension, of global size `size`, which is split over `axes`.
 Tensor gather_first(const Mesh& mesh, Tensor part, std::int64_t size, const Axes& axes) {
   std::vector<std::int64_t> sizes = {size};  // the size of a block before each axis splits it
   for (const Axis axis : axes) sizes.push_back(grid::shard_size(sizes.back(), axis, mesh.grid()));
   for (std::size_t i = axes.size(); i-- > 0;) {  // small pieces are gathered into larger ones
-    part = all_gather(any_comm(mesh, axes[i]), part.contiguous()).wait().narrow(0, 0, sizes[i]);
+    part = all_gather(mesh.join(axes[i]), part.contiguous()).wait().narrow(0, 0, sizes[i]);
   }
   return part;
 }

@@ -67,9 +67,11 @@ struct Sent {
   double messages = 0;
 };
 
-Sent sent_in_a_step(const Mesh& mesh, const comm::Counts& counts, std::int64_t steps) {
+Sent sent_in_a_step(const comm::Counts& counts, std::int64_t steps) {
   Sent sent;
-  for (const std::string& name : mesh.group_names()) sent.bytes[name] = 0;
+  // Every group there can be: the stages of a pipeline join different ones, and all ranks must
+  // compare the same list.
+  for (const grid::Axes& axes : grid::all_lists_of_axes()) sent.bytes[grid::to_string(axes)] = 0;
   for (const auto& [key, count] : counts) {
     sent.bytes.at(key.axes) += static_cast<double>(count.wire.bytes.value());
     sent.messages += static_cast<double>(count.wire.messages);
@@ -132,7 +134,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   }
   trainer.settle();
   add(counts, world.counters());
-  add_traffic(row, mesh, sent_in_a_step(mesh, counts, steps));
+  add_traffic(row, mesh, sent_in_a_step(counts, steps));
   const tensor::MemoryUse peaks = meter.peaks();
   std::vector<double> bytes;
   for (const Bytes one : peaks.by_class) bytes.push_back(static_cast<double>(one.value()));

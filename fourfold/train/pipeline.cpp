@@ -17,6 +17,9 @@ Pipeline::Pipeline(const Mesh& mesh, const model::Stages& stages)
       stages_(&stages),
       places_(mesh.size(Axis::kPipe)),
       place_(mesh.coord()[Axis::kPipe]) {
+  for (const Purpose purpose : {Purpose::kActivations, Purpose::kWeights, Purpose::kGradients}) {
+    mesh.join(Axis::kPipe, purpose);
+  }
   if (stages.is_whole()) return;
   const model::Part& first = stages[0];
   const model::Part& last = stages[stages.chunks() - 1];

@@ -108,6 +108,57 @@ TEST(ThreadFailure, DifferentOrdersAreACircle) {
   EXPECT_TRUE(contains(text, "the waits form a circle")) << text;
 }
 
+TEST(ThreadFailure, ARankWithoutTheCommunicatorIsNamed) {
+  const std::string text = failure_of(3, [](comm::World& world) {
+    const int first = world.reserve_lanes(4);
+    std::vector<float> data(10, 1.F);
+    if (world.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+    } else {
+      world.communicator(everyone(world), first + 2).all_reduce(view(data)).wait();
+    }
+  });
+  EXPECT_TRUE(contains(text, "all_reduce sum of 10 f32 (number 0 of group x [0 1 2])")) << text;
+  EXPECT_TRUE(contains(text,
+                       "rank 1 on this process has no communicator for this group and "
+                       "purpose: it is outside of communication"))
+      << text;
+  EXPECT_FALSE(contains(text, "rank 2 on this process has no")) << text;
+}
+
+TEST(ThreadFailure, APeerWithoutTheCommunicatorIsNamed) {
+  const std::string text = failure_of(3, [](comm::World& world) {
+    const int first = world.reserve_lanes(1);
+    std::vector<float> data(100000, 1.F);
+    if (world.rank() == 0) world.communicator(everyone(world), first).recv(view(data), 2).wait();
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+  });
+  EXPECT_TRUE(contains(text, "rank 2 on this process has no communicator")) << text;
+  EXPECT_FALSE(contains(text, "rank 1 on this process has no communicator")) << text;
+}
+
+TEST(ThreadFailure, LanesAreMadeInAnyOrder) {
+  on_threads(4, [](comm::World& world) {
+    const int first = world.reserve_lanes(3);
+    const auto later = world.communicator(everyone(world));
+    std::vector<comm::Communicator> comms;
+    for (int i = 0; i < 3; ++i) {
+      const int number = first + (world.rank() % 2 == 0 ? i : 2 - i);
+      comms.push_back(world.communicator(everyone(world), number));
+    }
+    for (int i = 0; i < 3; ++i) {
+      std::vector<double> data = {1.0 + i};
+      comms[static_cast<std::size_t>(world.rank() % 2 == 0 ? i : 2 - i)]
+          .all_reduce(view(data))
+          .wait();
+      expect_on_all_ranks(world, data[0] == 4 * (1.0 + i), "a sum of another lane");
+    }
+    later.barrier().wait();
+    EXPECT_THROW(world.communicator(everyone(world), first), InvariantError);
+    EXPECT_THROW(world.communicator(everyone(world), first + 100), InvariantError);
+  });
+}
+
 TEST(ThreadFailure, DifferentSizesAreFound) {
   const std::string text = failure_of(2, [](comm::World& world) {
     const auto comm = world.communicator(everyone(world));

@@ -199,19 +199,22 @@ TEST(Spec, AnAxisThatMeansTwoThingsIsRefused) {
             "fc.bias: z is in more than one of kept, gathered, columns and replicas");
 }
 
-TEST(Spec, GroupsThatDoNotExistAreRefused) {
+TEST(Spec, GroupsThatNoLayerOfOursHasWork) {
   nn::ParameterSpec spec = bias();
   spec.kept = Axis::kY;
   spec.gathered = spec.summed = {Axis::kZ, Axis::kX};
-  EXPECT_EQ(refusal(spec),
-            "fc.bias: it cannot be gathered over z+x, since there is no communicator over z+x for "
-            "weights, only over none, z, y+z, x+z, data, data+z, pipe, y");
+  EXPECT_EQ(refusal(spec), "");
   spec = bias();
   spec.gathered = spec.summed = Axis::kY;
   spec.replicas = {Axis::kZ, Axis::kData};
-  EXPECT_EQ(refusal(spec),
-            "fc.bias: it cannot be the same along z+data, since there is no communicator over "
-            "z+data for gradients, only over none, z, y+z, x+z, data, data+z, pipe, y");
+  EXPECT_EQ(refusal(spec), "");
+}
+
+TEST(Spec, GatheringOverThreeAxesIsRefused) {
+  nn::ParameterSpec spec = bias();
+  spec.kept = {};
+  spec.gathered = spec.summed = {Axis::kX, Axis::kY, Axis::kZ};
+  EXPECT_EQ(refusal(spec), "fc.bias: it is gathered over x+y+z, and at most two axes are possible");
 }
 
 TEST(Spec, SumsThatLeaveRowsOutAreRefused) {

@@ -110,19 +110,5 @@ TEST(Shard, IsMetaInADryRun) {
   EXPECT_EQ(part.size(0), 2);
 }
 
-TEST(Mesh, SaysWhichGroupsThereAre) {
-  comm::World world = comm::recording::open(0, 2);
-  const Mesh mesh(world, grid::Grid({.y = 2}));
-  EXPECT_EQ(mesh.comm({}, tensor::Purpose::kWeights).size(), 1);
-  try {
-    static_cast<void>(mesh.comm(Axis::kX, tensor::Purpose::kWeights));
-    FAIL();
-  } catch (const InvariantError& error) {
-    EXPECT_STREQ(error.what(),
-                 "there is no communicator over x for weights, only over none, z, y+z, x+z, data, "
-                 "data+z, pipe, y");
-  }
-}
-
 }  // namespace
 }  // namespace fourfold::test
