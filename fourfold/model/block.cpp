@@ -109,7 +109,7 @@ nn::AttentionShape Block::attention_shape(const Batch& batch, bool training) con
   shape.head_size = spec_.width / spec_.heads;
   shape.all_heads = spec_.heads;
   shape.dropout = training ? spec_.dropout : 0;
-  shape.key = tensor::key_of(tensor::key_of(spec_.seed, attention_name_), batch.step);
+  shape.key = kernels::key_of(kernels::key_of(spec_.seed, attention_name_), batch.step);
   shape.layer = attention_name_;
   return shape;
 }
@@ -120,7 +120,7 @@ Tensor Block::drop(const Tensor& hidden, const Batch& batch, const std::string& 
   const std::int64_t columns = hidden.size(1);
   const std::int64_t first = mesh_->index(Axis::kX) * columns;
   return nn::dropout(*mesh_, hidden, spec_.dropout,
-                     tensor::key_of(tensor::key_of(spec_.seed, layer + ".drop"), batch.step),
+                     kernels::key_of(kernels::key_of(spec_.seed, layer + ".drop"), batch.step),
                      {nn::hidden_rows(*mesh_, batch, spec_.activations), {first, first + columns}},
                      layer);
 }

@@ -174,7 +174,7 @@ nn::Flow<Tensor> Gpt::embed(Tensor tokens, Batch batch, bool training) const {
     const std::int64_t first = mesh_->index(Axis::kX) * hidden.size(1);
     hidden = nn::dropout(
         *mesh_, hidden, spec_.dropout,
-        tensor::key_of(tensor::key_of(spec_.seed, "drop"), batch.step),
+        kernels::key_of(kernels::key_of(spec_.seed, "drop"), batch.step),
         {nn::hidden_rows(*mesh_, batch, spec_.activations), {first, first + hidden.size(1)}},
         "drop");
   }

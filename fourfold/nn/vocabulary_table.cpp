@@ -2,8 +2,8 @@
 #include "fourfold/nn/vocabulary_table.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/vocabulary.hpp"
 #include "fourfold/nn/node.hpp"
-#include "fourfold/tensor/vocabulary_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -11,7 +11,7 @@ using tensor::Pending;
 
 Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens) const {
   FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
-  tensor::check_tokens(tokens, spec_.vocabulary);
+  kernels::check_tokens(tokens, spec_.vocabulary);
   struct Call {
     std::shared_ptr<Parameter::Use> use;
     Pending rows;
