@@ -158,7 +158,7 @@ Contest dropout(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t width)
             return leaf({rows, width});
           },
           [=](const Tensor& x) {
-            return nn::dropout(*m, x, 0.1, tensor::key_of(1, "drop"), {{0, rows}, {0, width}});
+            return nn::dropout(*m, x, 0.1, kernels::key_of(1, "drop"), {{0, rows}, {0, width}});
           },
           [=](const Tensor& x) { return at::dropout(x, 0.1, true); }};
 }

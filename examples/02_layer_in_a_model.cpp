@@ -11,9 +11,9 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/comm/thread/thread.hpp"
+#include "fourfold/kernels/random.hpp"
 #include "fourfold/nn/linear.hpp"
 #include "fourfold/nn/vectors.hpp"
-#include "fourfold/tensor/random.hpp"
 #include "fourfold/tensor/shard.hpp"
 
 using namespace fourfold;
@@ -59,7 +59,7 @@ class Model {
 Tensor input_of(const tensor::Mesh& mesh) {
   Tensor whole = at::empty({kRows, kWidth}, at::kDouble);
   const grid::Block all{{{0, kRows}, {0, kWidth}}};
-  tensor::fill_normal(whole, {kRows, kWidth}, all, tensor::key_of(1, "input"), 1);
+  kernels::fill_normal(whole, {kRows, kWidth}, all, kernels::key_of(1, "input"), 1);
   const grid::Layout layout({Axes{Axis::kData, Axis::kZ, Axis::kY}, Axes(Axis::kX)});
   return tensor::shard(mesh, whole, layout);
 }

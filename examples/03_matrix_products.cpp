@@ -10,10 +10,10 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/thread/thread.hpp"
+#include "fourfold/kernels/random.hpp"
 #include "fourfold/matrix/product.hpp"
 #include "fourfold/matrix/traffic.hpp"
 #include "fourfold/matrix/vector.hpp"
-#include "fourfold/tensor/random.hpp"
 
 using namespace fourfold;
 using at::Tensor;
@@ -34,7 +34,7 @@ Tensor random(const grid::Shape& shape, const char* name) {
   Tensor values = at::empty(shape, at::kDouble);
   grid::Block all;
   for (const std::int64_t size : shape) all.ranges.push_back({0, size});
-  tensor::fill_normal(values, shape, all, tensor::key_of(1, name), 0.5);
+  kernels::fill_normal(values, shape, all, kernels::key_of(1, name), 0.5);
   return values.set_requires_grad(true);
 }
 

@@ -2,8 +2,8 @@
 #include "fourfold/matrix/sharded.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/random.hpp"
 #include "fourfold/tensor/dtype.hpp"
-#include "fourfold/tensor/random.hpp"
 #include "fourfold/tensor/shard.hpp"
 
 namespace fourfold::matrix {
@@ -45,8 +45,8 @@ Tensor Shard::normal_part(const Mesh& mesh, Kind kind, Axis axis, const grid::Sh
                           std::uint64_t seed, std::string_view name, double deviation,
                           at::ScalarType type) {
   Tensor local = part(mesh, kind, axis, shape, type);
-  tensor::fill_normal(local, shape, block_here(mesh, kind, axis, shape), tensor::key_of(seed, name),
-                      deviation);
+  kernels::fill_normal(local, shape, block_here(mesh, kind, axis, shape),
+                       kernels::key_of(seed, name), deviation);
   return local;
 }
 

@@ -2,8 +2,8 @@
 #include "fourfold/matrix/vector.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/collectives.hpp"
-#include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::matrix {
 
@@ -80,7 +80,7 @@ class ElementwiseFunction : public torch::autograd::Function<ElementwiseFunction
     Pending vector = for_matrix && !adds ? call.gather(kept[1]) : Pending();
     Pending sums;
     if (for_vector) {
-      sums = call.reduce(tensor::column_sums(adds ? gradient : at::mul(gradient, kept[0])));
+      sums = call.reduce(kernels::column_sums(adds ? gradient : at::mul(gradient, kept[0])));
       call.computed("vector dB", gradient, adds ? 1 : 2);
     }
     Tensor for_matrix_gradient;

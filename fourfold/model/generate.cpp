@@ -15,7 +15,7 @@ namespace {
 
 /// A number in [0, 1).
 double uniform(std::uint64_t seed, std::uint64_t index) {
-  const tensor::Key key = tensor::key_of(tensor::key_of(seed, "sampling"), index);
+  const kernels::Key key = kernels::key_of(kernels::key_of(seed, "sampling"), index);
   return static_cast<double>(key.value >> 11) * 0x1p-53;
 }
 

@@ -77,7 +77,7 @@ nn::AttentionShape GptBlock::attention_shape(const Batch& batch, bool training) 
   nn::AttentionShape shape =
       nn::attention_shape(*mesh_, split_, frame_.heads, frame_.width / frame_.heads, batch);
   shape.dropout = training ? frame_.dropout : 0;
-  shape.key = tensor::key_of(tensor::key_of(frame_.execution.seed, attention_name_), batch.step);
+  shape.key = kernels::key_of(kernels::key_of(frame_.execution.seed, attention_name_), batch.step);
   shape.layer = attention_name_;
   return shape;
 }
@@ -89,7 +89,7 @@ Tensor GptBlock::drop(const Tensor& hidden, const Batch& batch, const std::strin
   const std::int64_t columns = hidden.size(1);
   const std::int64_t first = mesh_->index(Axis::kX) * columns;
   return nn::dropout(*mesh_, hidden, frame_.dropout,
-                     tensor::key_of(tensor::key_of(how.seed, layer + ".drop"), batch.step),
+                     kernels::key_of(kernels::key_of(how.seed, layer + ".drop"), batch.step),
                      {nn::hidden_rows(*mesh_, batch, how.activations), {first, first + columns}},
                      layer);
 }

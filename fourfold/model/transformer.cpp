@@ -144,7 +144,7 @@ nn::Flow<Tensor> Transformer::embed(Tensor tokens, Batch batch, const Pass& pass
     const std::int64_t first = mesh_->index(Axis::kX) * hidden.size(1);
     hidden = nn::dropout(
         *mesh_, hidden, frame_.dropout,
-        tensor::key_of(tensor::key_of(how.seed, "drop"), batch.step),
+        kernels::key_of(kernels::key_of(how.seed, "drop"), batch.step),
         {nn::hidden_rows(*mesh_, batch, how.activations), {first, first + hidden.size(1)}}, "drop");
   }
   co_return hidden;

@@ -2,19 +2,41 @@
 #include "fourfold/nn/attention.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/nn/attention_heads.hpp"
+#include "fourfold/kernels/attention.hpp"
+#include "fourfold/kernels/elements.hpp"
 #include "fourfold/nn/function.hpp"
-#include "fourfold/tensor/dtype.hpp"
 
 namespace fourfold::nn {
 
 namespace {
 
+kernels::AttentionShape kernel_shape(const AttentionShape& s) {
+  return {.samples = s.samples,
+          .queries = s.context,
+          .keys = s.context,
+          .heads = s.heads,
+          .kv_heads = s.heads,
+          .head_size = s.head_size,
+          .first_sample = s.first_sample,
+          .first_head = s.first_head,
+          .all_heads = s.all_heads,
+          .dropout = s.dropout,
+          .key = s.key};
+}
+
+/// The parts of columns [head][q|k|v][head_size].
+kernels::QueryKeyValue parts_of(const Tensor& qkv, const AttentionShape& s) {
+  const auto part = [&](std::int64_t index) -> kernels::Heads {
+    return {qkv, {.first = index * s.head_size, .stride = 3 * s.head_size}};
+  };
+  return {part(0), part(1), part(2)};
+}
+
 /// Records `products` matrix products over all scores of all heads of this rank.
 void record(const Mesh& mesh, const char* name, const AttentionShape& s, int products,
             std::int64_t bytes) {
   const LayerScope scope(s.layer);
-  const double scores = static_cast<double>(computed_scores(s.context));
+  const double scores = static_cast<double>(kernels::computed_scores(s.context, s.context));
   const double heads = static_cast<double>(s.heads * s.samples);
   mesh.compute(name, products * 2 * scores * heads * static_cast<double>(s.head_size), bytes);
 }
@@ -26,14 +48,14 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     remember(context, *mesh);
     keep(context, shape);
     // The softmax of bf16 is computed in float, and so are the products around it.
-    const auto wide = tensor::statistics_type(qkv.scalar_type());
+    const auto wide = kernels::statistics_type(qkv.scalar_type());
     const Tensor wide_qkv = qkv.to(wide);
     Tensor out = at::empty({qkv.size(0), qkv.size(1) / 3}, wide_qkv.options());
     Tensor logsum = at::empty({shape.samples, shape.heads, shape.context}, wide_qkv.options());
     if (mesh->dry()) {
-      at::empty({attention_scratch(shape, false)}, wide_qkv.options());
+      at::empty({kernels::attention_scratch(kernel_shape(shape), false)}, wide_qkv.options());
     } else {
-      attention_forward(shape, wide_qkv, out, logsum);
+      kernels::attention_forward(kernel_shape(shape), parts_of(wide_qkv, shape), out, logsum);
     }
     out = out.to(qkv.scalar_type());
     record(*mesh, "attention", shape, 2, static_cast<std::int64_t>(qkv.nbytes() + out.nbytes()));
@@ -53,9 +75,10 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const Tensor gradient = gradients[0].contiguous().to(wide);
     Tensor result = at::empty_like(wide_qkv);
     if (mesh.dry()) {
-      at::empty({attention_scratch(shape, true)}, wide_qkv.options());
+      at::empty({kernels::attention_scratch(kernel_shape(shape), true)}, wide_qkv.options());
     } else {
-      attention_backward(shape, wide_qkv, out, logsum, gradient, result);
+      kernels::attention_backward(kernel_shape(shape), parts_of(wide_qkv, shape), out, logsum,
+                                  gradient, parts_of(result, shape));
     }
     record(mesh, "attention dI", shape, 5,
            static_cast<std::int64_t>(2 * qkv.nbytes() + 2 * saved[1].nbytes()));

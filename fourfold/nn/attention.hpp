@@ -19,7 +19,7 @@ struct AttentionShape {
   std::int64_t first_head = 0;
   std::int64_t all_heads = 0;
   double dropout = 0;
-  tensor::Key key;
+  kernels::Key key;
 
   std::string_view layer{};  ///< the name of the layer; its text must outlive the graph
 };

@@ -2,8 +2,8 @@
 #include "fourfold/nn/elementwise.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/gelu.hpp"
 #include "fourfold/nn/function.hpp"
-#include "fourfold/tensor/gelu_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -24,7 +24,7 @@ class Gelu : public torch::autograd::Function<Gelu> {
     keep(context, layer);
     context->save_for_backward({input});
     Tensor out = at::empty_like(input);
-    tensor::gelu_forward(input, out);
+    kernels::gelu_forward(input, out);
     record(*mesh, "gelu", layer, input, 10, 2);
     return out;
   }
@@ -32,7 +32,7 @@ class Gelu : public torch::autograd::Function<Gelu> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Tensor input = context->get_saved_variables()[0];
     Tensor result = at::empty_like(input);
-    tensor::gelu_backward(gradients[0].contiguous(), input, result);
+    kernels::gelu_backward(gradients[0].contiguous(), input, result);
     record(remembered<Mesh>(context), "gelu dI", kept<std::string_view>(context), input, 20, 3);
     return {result, Tensor(), Tensor()};
   }
@@ -41,14 +41,14 @@ class Gelu : public torch::autograd::Function<Gelu> {
 /// What is needed to draw a mask again, as the graph keeps it.
 struct Mask {
   double p;
-  tensor::Key key;
-  tensor::Window2 window;
+  kernels::Key key;
+  kernels::Window2 window;
   std::string_view layer;
 };
 
 Tensor masked(const Mesh& mesh, const char* name, const Tensor& input, const Mask& mask) {
   Tensor result = at::empty_like(input);
-  tensor::apply_dropout(input, result, mask.window, mask.key, mask.p);
+  kernels::apply_dropout(input, result, mask.window, mask.key, mask.p);
   record(mesh, name, mask.layer, input, 1, 2);
   return result;
 }
@@ -81,8 +81,8 @@ Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b, std::string_
   return sum;
 }
 
-Tensor dropout(const Mesh& mesh, const Tensor& input, double p, tensor::Key key,
-               const tensor::Window2& window, std::string_view layer) {
+Tensor dropout(const Mesh& mesh, const Tensor& input, double p, kernels::Key key,
+               const kernels::Window2& window, std::string_view layer) {
   FOURFOLD_CHECK(p >= 0 && p < 1, "dropout of ", p);
   if (p == 0) return input;
   return Dropout::apply(input, &mesh, Mask{p, key, window, layer});

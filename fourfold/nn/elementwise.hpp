@@ -18,7 +18,7 @@ Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b, std::string_
 /// Drops elements with probability p and divides the others by 1-p. Which elements are dropped is a
 /// function of the key and of each element's place in the whole tensor. The mask is drawn again for
 /// the gradient instead of being kept. With p = 0 the result is the input itself.
-Tensor dropout(const Mesh& mesh, const Tensor& input, double p, tensor::Key key,
-               const tensor::Window2& window, std::string_view layer = {});
+Tensor dropout(const Mesh& mesh, const Tensor& input, double p, kernels::Key key,
+               const kernels::Window2& window, std::string_view layer = {});
 
 }  // namespace fourfold::nn

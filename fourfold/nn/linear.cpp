@@ -2,15 +2,15 @@
 #include "fourfold/nn/linear.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/nn/node.hpp"
-#include "fourfold/tensor/mixed_kernels.hpp"
 #include "fourfold/tensor/product.hpp"
 
 namespace fourfold::nn {
 
 using grid::Axes;
 using grid::Axis;
-using tensor::Into;
+using kernels::Into;
 using tensor::Pending;
 
 namespace {
@@ -244,7 +244,7 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
       [&](const variable_list&) -> variable_list {
         Tensor out = call->output.wait();
         const bool add_bias = call->bias.defined() && mesh_->size(contract_) > 1;
-        if (add_bias) tensor::add_to_rows_of(out, call->bias);
+        if (add_bias) kernels::add_to_rows_of(out, call->bias);
         return {out};
       },
       [this, call, options](const variable_list& gradients) -> variable_list {
@@ -258,7 +258,7 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
         }
         if (!bias_) return {token(options)};
         const LayerScope scope(spec_.name);
-        const Tensor sums = tensor::column_sums(gradient);
+        const Tensor sums = kernels::column_sums(gradient);
         mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
                        static_cast<std::int64_t>(gradient.nbytes()));
         return {token(options), sums};

@@ -5,9 +5,9 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/elements.hpp"
+#include "fourfold/kernels/vocabulary.hpp"
 #include "fourfold/nn/node.hpp"
-#include "fourfold/tensor/dtype.hpp"
-#include "fourfold/tensor/vocabulary_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -31,7 +31,7 @@ struct LossCall {
 };
 
 variable_list loss_gradient(const LossCall& call, Tensor values, const Tensor& gradient) {
-  tensor::softmax_loss_gradient(values, call.sums, call.targets, call.here, call.weight);
+  kernels::softmax_loss_gradient(values, call.sums, call.targets, call.here, call.weight);
   // The gradient is almost always 1, and then the pass over the logits is saved.
   if (!values.is_meta() && gradient.item<double>() != 1) values.mul_(gradient);
   call.mesh->compute("loss dI", 2.0 * static_cast<double>(values.numel()),
@@ -46,9 +46,9 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
   FOURFOLD_CHECK_EQ(targets.numel(), logits.size(0), "targets of the loss");
   FOURFOLD_CHECK(targets.scalar_type() == at::kLong && targets.is_contiguous());
   FOURFOLD_CHECK(logits.is_contiguous());
-  tensor::check_tokens(targets, table.spec().vocabulary);
+  kernels::check_tokens(targets, table.spec().vocabulary);
   const comm::Communicator& comm = mesh.comm(table.logit_axes());
-  const auto options = logits.options().dtype(tensor::statistics_type(logits.scalar_type()));
+  const auto options = logits.options().dtype(kernels::statistics_type(logits.scalar_type()));
   const auto call = std::make_shared<LossCall>();
   call->mesh = &mesh;
   call->here = table.here();
@@ -57,13 +57,13 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
   call->targets = targets;
 
   Tensor largest = at::empty({logits.size(0)}, options);
-  tensor::row_maxima(call->values, call->here.size(), largest);
+  kernels::row_maxima(call->values, call->here.size(), largest);
   tensor::Pending maxima = over_vocabulary(comm, largest, comm::ReduceOp::kMax);
   co_await Turn{maxima.under_way()};
 
   largest = maxima.wait();
   call->sums = at::empty({2, logits.size(0)}, options);
-  tensor::exponentials(call->values, call->here.size(), largest, targets, call->here, call->sums);
+  kernels::exponentials(call->values, call->here.size(), largest, targets, call->here, call->sums);
   mesh.compute("loss", 12.0 * static_cast<double>(logits.numel()),
                3 * static_cast<std::int64_t>(logits.nbytes()));
   tensor::Pending sums = over_vocabulary(comm, call->sums, comm::ReduceOp::kSum);

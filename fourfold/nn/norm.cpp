@@ -2,9 +2,9 @@
 #include "fourfold/nn/norm.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/elements.hpp"
+#include "fourfold/kernels/norm.hpp"
 #include "fourfold/nn/node.hpp"
-#include "fourfold/tensor/dtype.hpp"
-#include "fourfold/tensor/norm_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -44,10 +44,10 @@ class WholeNorm : public torch::autograd::Function<WholeNorm> {
                         const Tensor& shift, double epsilon, const Mesh* mesh) {
     remember(context, *mesh);
     keep(context, LayerScope::current());
-    const auto type = tensor::statistics_type(input.scalar_type());
+    const auto type = kernels::statistics_type(input.scalar_type());
     Tensor out = at::empty_like(input);
     Tensor stats = at::empty({2, input.size(0)}, input.options().dtype(type));
-    tensor::norm_whole(input, scale, shift, epsilon, stats, out);
+    kernels::norm_whole(input, scale, shift, epsilon, stats, out);
     mesh->compute("norm", 4.0 * static_cast<double>(input.numel()),
                   2 * static_cast<std::int64_t>(input.nbytes()));
     context->save_for_backward({input, stats, scale});
@@ -63,8 +63,8 @@ class WholeNorm : public torch::autograd::Function<WholeNorm> {
     Tensor dscale = at::zeros_like(scale);
     Tensor dshift = at::zeros_like(scale);
     Tensor result = at::empty_like(input);
-    tensor::norm_backward_whole(gradients[0].contiguous(), input, saved[1], scale, dscale, dshift,
-                                result);
+    kernels::norm_backward_whole(gradients[0].contiguous(), input, saved[1], scale, dscale, dshift,
+                                 result);
     mesh.compute("norm dI", 16.0 * static_cast<double>(input.numel()),
                  3 * static_cast<std::int64_t>(input.nbytes()));
     return {result, dscale, dshift, Tensor(), Tensor()};
@@ -87,9 +87,9 @@ struct LayerNorm::Call {
 
 /// Starts to gather the mean and squared distances of this rank's columns.
 tensor::Pending LayerNorm::own_statistics(const Tensor& input) const {
-  const auto type = tensor::statistics_type(input.scalar_type());
+  const auto type = kernels::statistics_type(input.scalar_type());
   Tensor own = at::empty({2, input.size(0)}, input.options().dtype(type));
-  tensor::norm_statistics(input, own);
+  kernels::norm_statistics(input, own);
   const LayerScope scope(scale_->layer());
   mesh_->compute("norm statistics", 3.0 * static_cast<double>(input.numel()),
                  static_cast<std::int64_t>(input.nbytes()));
@@ -118,8 +118,8 @@ variable_list LayerNorm::start_backward(Call& call, const Tensor& gradient) cons
   Tensor dscale = at::zeros_like(call.scale);
   Tensor dshift = at::zeros_like(call.scale);
   Tensor sums = at::empty_like(call.stats);
-  tensor::norm_backward_sums(gradient, call.input, call.stats[0], call.stats[1], call.scale, sums,
-                             dscale, dshift);
+  kernels::norm_backward_sums(gradient, call.input, call.stats[0], call.stats[1], call.scale, sums,
+                              dscale, dshift);
   mesh_->compute("norm sums", 9.0 * static_cast<double>(call.input.numel()),
                  2 * static_cast<std::int64_t>(call.input.nbytes()));
   call.sums = tensor::all_reduce(mesh_->comm(Axis::kX), sums);
@@ -132,8 +132,8 @@ Tensor LayerNorm::end_backward(Call& call) const {
   const Tensor gradient = std::exchange(call.gradient, Tensor());
   const Tensor stats = std::exchange(call.stats, Tensor());
   Tensor result = at::empty_like(input);
-  tensor::norm_backward_apply(gradient, input, stats[0], stats[1], call.scale, call.sums.wait(),
-                              width_, result);
+  kernels::norm_backward_apply(gradient, input, stats[0], stats[1], call.scale, call.sums.wait(),
+                               width_, result);
   mesh_->compute("norm dI", 7.0 * static_cast<double>(input.numel()),
                  3 * static_cast<std::int64_t>(input.nbytes()));
   return result;
@@ -167,7 +167,7 @@ Flow<Tensor> LayerNorm::flow(Tensor input, const Pass& pass) const {
         const Tensor& rows = call->input;
         call->stats = merged(call->statistics.wait(), rows);
         Tensor out = at::empty_like(rows);
-        tensor::norm_apply(rows, call->stats[0], call->stats[1], in[1], in[2], out);
+        kernels::norm_apply(rows, call->stats[0], call->stats[1], in[1], in[2], out);
         mesh_->compute("norm", 4.0 * static_cast<double>(rows.numel()),
                        2 * static_cast<std::int64_t>(rows.nbytes()));
         return {out};

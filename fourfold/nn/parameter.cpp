@@ -2,9 +2,9 @@
 #include "fourfold/nn/parameter.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/kernels/elements.hpp"
+#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/memory.hpp"
-#include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -58,7 +58,7 @@ Parameter::Parameter(const Mesh& mesh, ParameterSpec spec, const Precision& prec
       shard_shape_(layout_.shard_shape(spec_.shape, mesh.grid())),
       passes_(spec_.name) {
   const grid::Grid& grid = mesh.grid();
-  FOURFOLD_CHECK(precision.master == tensor::statistics_type(precision.compute), spec_.name,
+  FOURFOLD_CHECK(precision.master == kernels::statistics_type(precision.compute), spec_.name,
                  ": parameters of bf16 are kept in float, others in their own type");
   rows_ = grid::shard_size(spec_.shape[0], spec_.kept, grid);
   if (spec_.shape.size() == 2) columns_ = grid::shard_size(spec_.shape[1], spec_.columns, grid);
@@ -126,9 +126,9 @@ void Parameter::write(const std::function<void(Tensor&, const Rows&)>& write_row
 }
 
 void Parameter::initialise() const {
-  const tensor::Key key = tensor::key_of(seed_, spec_.name);
+  const kernels::Key key = kernels::key_of(seed_, spec_.name);
   write([&](Tensor& values, const Rows& piece) {
-    tensor::fill_normal(values, spec_.shape, piece.block, key, spec_.deviation);
+    kernels::fill_normal(values, spec_.shape, piece.block, key, spec_.deviation);
     if (spec_.mean != 0) real_part(values, piece.block).add_(spec_.mean);
   });
 }
@@ -187,7 +187,7 @@ Parameter::Slot Parameter::gradient_slot() {
     gradient_ =
         at::empty(shard_shape_, at::TensorOptions(precision_.master).device(mesh_->device()));
   }
-  const tensor::Into into = has_gradient_ ? tensor::Into::kSum : tensor::Into::kNew;
+  const kernels::Into into = has_gradient_ ? kernels::Into::kSum : kernels::Into::kNew;
   has_gradient_ = true;
   return {gradient_, into};
 }
@@ -274,7 +274,7 @@ std::shared_ptr<Parameter::Use> Parameter::use() {
 /// sum is needed: its product is rounded to the type of the wire at once.
 Parameter::Slot Parameter::sum_slot(at::ScalarType wire) {
   if (mesh_->size(spec_.gathered) == 1) return gradient_slot();
-  const tensor::Into into = sum_.defined() ? tensor::Into::kSum : tensor::Into::kNew;
+  const kernels::Into into = sum_.defined() ? kernels::Into::kSum : kernels::Into::kNew;
   if (!sum_.defined()) {
     wire_ = wire;
     const MemoryScope scope(MemoryClass::kCommunication);
@@ -347,8 +347,8 @@ Tensor Parameter::own_part(const Tensor& padded) const {
 void Parameter::accumulate(const Tensor& part) {
   FOURFOLD_CHECK(part.sizes() == shard_shape_, spec_.name, ": a gradient of another shape");
   const Slot slot = gradient_slot();
-  if (slot.into == tensor::Into::kSum) {
-    tensor::add_to(slot.tensor, part);
+  if (slot.into == kernels::Into::kSum) {
+    kernels::add_to(slot.tensor, part);
   } else {
     slot.tensor.copy_(part);
   }

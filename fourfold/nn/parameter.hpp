@@ -10,11 +10,11 @@
 
 #include "fourfold/comm/layer_scope.hpp"
 #include "fourfold/grid/layout.hpp"
+#include "fourfold/kernels/random.hpp"
 #include "fourfold/nn/passes.hpp"
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/mesh.hpp"
 #include "fourfold/tensor/product.hpp"
-#include "fourfold/tensor/random.hpp"
 #include "fourfold/tensor/torch.hpp"
 
 namespace fourfold::nn {
@@ -137,7 +137,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   /// values.
   struct Slot {
     Tensor tensor;
-    tensor::Into into;
+    kernels::Into into;
   };
   Slot gradient_slot();
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/nn/function.hpp"
-#include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -75,11 +75,11 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     const Tensor gradient = gradients[0].contiguous();
     // The slot is for the whole table: positions that this pass does not have get zero.
     const Parameter::Slot slot = call.use->slot(layer.parameter_->precision().master);
-    if (slot.into == tensor::Into::kNew) slot.tensor.zero_();
+    if (slot.into == kernels::Into::kNew) slot.tensor.zero_();
     for_each_stretch(hidden_rows(mesh, batch, layer.activations_), batch.context,
                      [&](std::int64_t row, std::int64_t position, std::int64_t count) {
-                       tensor::add_to(slot.tensor.narrow(0, position, count),
-                                      gradient.narrow(0, row, count));
+                       kernels::add_to(slot.tensor.narrow(0, position, count),
+                                       gradient.narrow(0, row, count));
                      });
     mesh.compute("positions dE", static_cast<double>(gradient.numel()),
                  static_cast<std::int64_t>(gradient.nbytes()));

@@ -2,17 +2,17 @@
 #include "fourfold/nn/summa.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/elements.hpp"
+#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/nn/node.hpp"
-#include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/memory.hpp"
-#include "fourfold/tensor/mixed_kernels.hpp"
 #include "fourfold/tensor/product.hpp"
 
 namespace fourfold::nn {
 
 using grid::Axes;
 using grid::Axis;
-using tensor::Into;
+using kernels::Into;
 using tensor::MemoryClass;
 using tensor::MemoryScope;
 using tensor::Panels;
@@ -80,7 +80,7 @@ Tensor SummaProduct::multiply(Call& call) const {
     if (t == 0) {
       // Sums of several products of bf16 are rounded once, at the end.
       const auto type =
-          steps_ > 1 ? tensor::statistics_type(input.scalar_type()) : input.scalar_type();
+          steps_ > 1 ? kernels::statistics_type(input.scalar_type()) : input.scalar_type();
       out = at::empty({input.size(0), weight.size(0)}, input.options().dtype(type));
       if (call.bias.defined()) out.copy_(call.bias.expand_as(out));
     }
@@ -145,7 +145,7 @@ variable_list SummaProduct::backward(Call& call, const Tensor& gradient) const {
   weights.start();
   variable_list result = {token(gradient.options())};
   if (call.bias.defined()) {
-    result.push_back(tensor::column_sums(gradient));
+    result.push_back(kernels::column_sums(gradient));
     mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
                    static_cast<std::int64_t>(gradient.nbytes()));
   }

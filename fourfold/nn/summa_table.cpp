@@ -2,12 +2,12 @@
 #include "fourfold/nn/summa_table.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/tensor/vocabulary_kernels.hpp"
+#include "fourfold/kernels/vocabulary.hpp"
 
 namespace fourfold::nn {
 
 using grid::Axis;
-using tensor::Into;
+using kernels::Into;
 using tensor::Pending;
 
 SummaTable::SummaTable(const Mesh& mesh, const TableSpec& spec, const Precision& precision,
@@ -47,7 +47,7 @@ Pending SummaTable::start_lookup(const Tensor& tokens) const {
   const LayerScope scope(spec_.name);
   const Tensor table = parameter_->value().detach();
   Tensor rows = at::empty({1, tokens.numel(), table.size(1)}, table.options());
-  tensor::lookup_rows(table, tokens, here_, rows);
+  kernels::lookup_rows(table, tokens, here_, rows);
   mesh_->compute("lookup", 0, 2 * static_cast<std::int64_t>(rows.nbytes()));
   return tensor::reduce_scatter(mesh_->comm(Axis::kX), rows[0]);
 }
@@ -59,7 +59,7 @@ void SummaTable::add_lookup_gradient(const Tensor& gradient, const Tensor& token
   const LayerScope scope(spec_.name);
   Parameter::Slot slot = use.slot(parameter_->precision().master);
   if (slot.into == Into::kNew) slot.tensor.zero_();
-  tensor::add_to_rows(gradient.unsqueeze(0), tokens, here_, slot.tensor);
+  kernels::add_to_rows(gradient.unsqueeze(0), tokens, here_, slot.tensor);
   mesh_->compute("lookup dE", static_cast<double>(gradient.numel()),
                  2 * static_cast<std::int64_t>(gradient.nbytes()));
   use.end();

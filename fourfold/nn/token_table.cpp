@@ -2,15 +2,15 @@
 #include "fourfold/nn/token_table.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/vocabulary.hpp"
 #include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/product.hpp"
-#include "fourfold/tensor/vocabulary_kernels.hpp"
 
 namespace fourfold::nn {
 
 using grid::Axes;
 using grid::Axis;
-using tensor::Into;
+using kernels::Into;
 using tensor::Pending;
 
 TokenTable::TokenTable(const Mesh& mesh, const TableSpec& spec, const Precision& precision,
@@ -63,7 +63,7 @@ Pending TokenTable::start_lookup(const Tensor& tokens) const {
   const LayerScope scope(spec_.name);
   const Tensor table = parameter_->whole();
   Tensor chunks = at::empty({chunks_, tokens.numel(), spec_.width / chunks_}, table.options());
-  tensor::lookup_rows(table, tokens, here_, chunks);
+  kernels::lookup_rows(table, tokens, here_, chunks);
   mesh_->compute("lookup", 0, 2 * static_cast<std::int64_t>(chunks.nbytes()));
   return spread(chunks.flatten(0, 1));
 }
@@ -73,7 +73,7 @@ void TokenTable::add_lookup_gradient(const Tensor& chunks, const Tensor& tokens,
   const LayerScope scope(spec_.name);
   Parameter::Slot slot = use.slot(parameter_->precision().master);
   if (slot.into == Into::kNew) slot.tensor.zero_();
-  tensor::add_to_rows(chunks.view({chunks_, tokens.numel(), -1}), tokens, here_, slot.tensor);
+  kernels::add_to_rows(chunks.view({chunks_, tokens.numel(), -1}), tokens, here_, slot.tensor);
   mesh_->compute("lookup dE", static_cast<double>(chunks.numel()),
                  2 * static_cast<std::int64_t>(chunks.nbytes()));
   use.end();

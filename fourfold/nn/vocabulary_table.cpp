@@ -2,9 +2,9 @@
 #include "fourfold/nn/vocabulary_table.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/vocabulary.hpp"
 #include "fourfold/nn/node.hpp"
 #include "fourfold/nn/rows.hpp"
-#include "fourfold/tensor/vocabulary_kernels.hpp"
 
 namespace fourfold::nn {
 
@@ -17,7 +17,7 @@ double VocabularyTable::flops(const Batch& batch) const {
 
 Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens) const {
   FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
-  tensor::check_tokens(tokens, spec_.vocabulary);
+  kernels::check_tokens(tokens, spec_.vocabulary);
   struct Call {
     std::shared_ptr<Parameter::Use> use;
     Pending rows;

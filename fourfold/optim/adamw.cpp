@@ -183,12 +183,12 @@ Health AdamW::gradient_health(const nn::Parameter& parameter) const {
 }
 
 void AdamW::update(std::int64_t number, double rate, double gradient_scale) {
-  const AdamStep numbers{.rate = rate,
-                         .beta1 = spec_.beta1,
-                         .beta2 = spec_.beta2,
-                         .epsilon = spec_.epsilon,
-                         .gradient_scale = gradient_scale,
-                         .step = number};
+  const kernels::AdamStep numbers{.rate = rate,
+                                  .beta1 = spec_.beta1,
+                                  .beta2 = spec_.beta2,
+                                  .epsilon = spec_.epsilon,
+                                  .gradient_scale = gradient_scale,
+                                  .step = number};
   for (FlatGroup& group : groups_) {
     group.update(numbers);
     group.gather_values();

@@ -4,8 +4,8 @@
 #include <ATen/ops/isfinite.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/memory.hpp"
-#include "fourfold/tensor/mixed_kernels.hpp"
 
 namespace fourfold::optim {
 
@@ -181,7 +181,7 @@ void FlatGroup::sum_pass() {
 
 void FlatGroup::add_pass(const Tensor& sums) {
   if (std::exchange(has_sums_, true)) {
-    tensor::add_to(own_gradients_, sums);
+    kernels::add_to(own_gradients_, sums);
   } else {
     own_gradients_.copy_(sums);
   }
@@ -208,7 +208,7 @@ void FlatGroup::reduce_gradients() {
 double FlatGroup::sum_of_squares() {
   reduction_.wait();
   const Tensor counted = zero_ == Zero::kNothing ? part(own_gradients_) : own_gradients_;
-  const double sum = optim::sum_of_squares(counted);
+  const double sum = kernels::sum_of_squares(counted);
   mesh_->compute("norm of gradients", 2.0 * static_cast<double>(counted.numel()),
                  static_cast<std::int64_t>(counted.nbytes()));
   return sum;
@@ -244,10 +244,11 @@ void FlatGroup::expect_values(comm::Work work) {
   for (const nn::ParameterPtr& p : parameters_) p->expect_values(arrival_);
 }
 
-void FlatGroup::update(AdamStep step) {
+void FlatGroup::update(kernels::AdamStep step) {
   step.decay = decay_;
   const bool same = values_.scalar_type() == own_values_.scalar_type();
-  adamw(own_values_, own_gradients_, mean_, square_, same ? own_values_ : own(values_), step);
+  kernels::adamw(own_values_, own_gradients_, mean_, square_, same ? own_values_ : own(values_),
+                 step);
   // Gradient, value and both moments are read; value and moments are written.
   mesh_->compute("adamw", 15.0 * static_cast<double>(mean_.numel()),
                  7 * static_cast<std::int64_t>(mean_.nbytes()));

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "fourfold/kernels/adamw.hpp"
 #include "fourfold/nn/parameter.hpp"
-#include "fourfold/optim/adamw_kernel.hpp"
 
 namespace fourfold::optim {
 
@@ -49,7 +49,7 @@ class FlatGroup {
   /// every element counts once.
   double sum_of_squares();
 
-  void update(AdamStep step);
+  void update(kernels::AdamStep step);
   /// Gathers the new values. The parameters wait for them when they are used next, or, with
   /// `overlap.data` off, this function waits.
   void gather_values();

@@ -36,8 +36,4 @@ at::ScalarType scalar_type_of(DType dtype) {
   throw InvariantError("no such element type");
 }
 
-at::ScalarType statistics_type(at::ScalarType type) {
-  return type == at::kBFloat16 ? at::kFloat : type;
-}
-
 }  // namespace fourfold::tensor

@@ -12,7 +12,4 @@ namespace fourfold::tensor {
 schedule::DType dtype_of(at::ScalarType type);
 at::ScalarType scalar_type_of(schedule::DType dtype);
 
-/// The type in which statistics of tensors of `type` are kept: at least float.
-at::ScalarType statistics_type(at::ScalarType type);
-
 }  // namespace fourfold::tensor

@@ -11,8 +11,8 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/version.h>
 
+#include "fourfold/kernels/product.hpp"
 #include "fourfold/tensor/dtype.hpp"
-#include "fourfold/tensor/product.hpp"
 
 namespace fourfold::tensor {
 
@@ -34,7 +34,7 @@ FlopsPerSecond gemm_rate(schedule::DType dtype, int size, int tries) {
   // A machine without instructions for a precision may need seconds for one product.
   for (int i = 0; i < tries && (i == 0 || now() - begin < kLongEnough); ++i) {
     const Seconds start = now();
-    multiply(c, a, b);
+    kernels::multiply(c, a, b);
     best = std::max(best, flops / (now() - start));
   }
   return best;

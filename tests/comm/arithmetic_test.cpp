@@ -17,11 +17,8 @@
 namespace fourfold::test {
 namespace {
 
-using comm::BFloat16;
 using comm::DType;
 using comm::ReduceOp;
-using comm::to_bfloat16;
-using comm::to_float;
 
 // --- Every element type as T: made from a whole number and compared.
 

@@ -13,7 +13,6 @@ namespace fourfold::test {
 
 namespace {
 
-using comm::BFloat16;
 using comm::Communicator;
 using comm::DType;
 using comm::Priority;

@@ -10,7 +10,6 @@ namespace fourfold::test {
 
 namespace {
 
-using comm::BFloat16;
 using comm::Communicator;
 using comm::DType;
 using comm::Priority;
@@ -28,7 +27,7 @@ double rough(int rank, std::int64_t i) {
 template <class T>
 auto part_of(int rank, std::int64_t i) {
   if constexpr (std::is_same_v<T, BFloat16>) {
-    return comm::to_float(comm::to_bfloat16(static_cast<float>(rough(rank, i))));
+    return to_float(to_bfloat16(static_cast<float>(rough(rank, i))));
   } else {
     return static_cast<T>(rough(rank, i));
   }
@@ -77,7 +76,7 @@ T documented_sum(Op op, std::int64_t i, std::int64_t n, int p) {
   const schedule::Collective c{op, comm::kDTypeOf<T>, ReduceOp::kSum, Priority::kUrgent, n, 0};
   const auto sum = ordered_sum<T>(schedule::algorithm_of(c, p), i, n, p);
   if constexpr (std::is_same_v<T, BFloat16>) {
-    return comm::to_bfloat16(sum);
+    return to_bfloat16(sum);
   } else {
     return sum;
   }
@@ -91,7 +90,7 @@ void check_sums(const Communicator& comm, std::int64_t n, Findings& findings) {
     std::vector<T> values;
     for (std::int64_t i = 0; i < count; ++i) {
       if constexpr (std::is_same_v<T, BFloat16>) {
-        values.push_back(comm::to_bfloat16(part_of<T>(comm.rank(), i)));
+        values.push_back(to_bfloat16(part_of<T>(comm.rank(), i)));
       } else {
         values.push_back(part_of<T>(comm.rank(), i));
       }

@@ -17,8 +17,8 @@ namespace fourfold::test {
 
 template <class T>
 T from_int(std::int64_t value) {
-  if constexpr (std::is_same_v<T, comm::BFloat16>) {
-    return comm::to_bfloat16(static_cast<float>(value));
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return to_bfloat16(static_cast<float>(value));
   } else {
     return static_cast<T>(value);
   }

@@ -18,7 +18,6 @@
 namespace fourfold::test {
 namespace {
 
-using comm::BFloat16;
 using comm::DType;
 using comm::ReduceOp;
 using comm::Request;

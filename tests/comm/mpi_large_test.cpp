@@ -20,21 +20,19 @@ TEST(MpiLarge, AllReduceBeyondTwoToThe31Elements) {
     comm.all_reduce(comm::view(short_of_memory), comm::ReduceOp::kMax).wait();
     enough = short_of_memory[0] == 0;
     if (!enough) return;
-    std::vector<comm::BFloat16> data(static_cast<std::size_t>(kCount));
+    std::vector<BFloat16> data(static_cast<std::size_t>(kCount));
     const auto value = [&](int rank, std::int64_t i) {
-      return comm::to_bfloat16(static_cast<float>((i / 4096 + i) % 61 + rank));
+      return to_bfloat16(static_cast<float>((i / 4096 + i) % 61 + rank));
     };
     constexpr std::int64_t kStep = 4093;  // elements that are looked at
-    const auto at = [&](std::int64_t i) -> comm::BFloat16& {
-      return data[static_cast<std::size_t>(i)];
-    };
+    const auto at = [&](std::int64_t i) -> BFloat16& { return data[static_cast<std::size_t>(i)]; };
     for (std::int64_t i = 0; i < kCount; i += kStep) at(i) = value(world.rank(), i);
     at(kCount - 1) = value(world.rank(), kCount - 1);
     comm.all_reduce(comm::view(data)).wait();
     std::int64_t wrong = 0;
     const auto look = [&](std::int64_t i) {
-      const float sum = comm::to_float(value(0, i)) + comm::to_float(value(1, i));
-      wrong += comm::to_float(at(i)) == sum ? 0 : 1;
+      const float sum = to_float(value(0, i)) + to_float(value(1, i));
+      wrong += to_float(at(i)) == sum ? 0 : 1;
     };
     for (std::int64_t i = 0; i < kCount; i += kStep) look(i);
     look(kCount - 1);

@@ -59,7 +59,7 @@ void run(comm::World& world, std::string_view name) {
       for (const auto priority : {comm::Priority::kUrgent, comm::Priority::kBackground}) {
         run_op<double>(comm, op, n, priority);
         run_op<float>(comm, op, n, priority);
-        run_op<comm::BFloat16>(comm, op, n, priority);
+        run_op<BFloat16>(comm, op, n, priority);
       }
     }
   }

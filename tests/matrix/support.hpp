@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fourfold/kernels/random.hpp"
 #include "fourfold/matrix/sharded.hpp"
-#include "fourfold/tensor/random.hpp"
 
 #include "tests/support/ranks.hpp"
 
@@ -20,7 +20,7 @@ inline Tensor whole(const grid::Shape& shape, const std::string& name) {
   Tensor all = at::empty(shape, at::kDouble);
   grid::Block block;
   for (const std::int64_t size : shape) block.ranges.push_back({0, size});
-  tensor::fill_normal(all, shape, block, tensor::key_of(5, name), 1);
+  kernels::fill_normal(all, shape, block, kernels::key_of(5, name), 1);
   return all;
 }
 

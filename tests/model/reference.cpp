@@ -39,14 +39,14 @@ class Reference {
     return at::linear(h, w(name + ".weight"), w(name + ".bias"));
   }
 
-  tensor::Key key(const std::string& name) const {
-    return tensor::key_of(tensor::key_of(spec_.seed, name), step_);
+  kernels::Key key(const std::string& name) const {
+    return kernels::key_of(kernels::key_of(spec_.seed, name), step_);
   }
 
   Tensor mask(std::int64_t rows, std::int64_t columns, const std::string& name) const {
     Tensor mask = at::empty({rows, columns}, at::kDouble);
-    tensor::fill_dropout_mask(mask, {{0, rows}, {0, columns}}, key(name), spec_.dropout,
-                              1 / (1 - spec_.dropout));
+    kernels::fill_dropout_mask(mask, {{0, rows}, {0, columns}}, key(name), spec_.dropout,
+                               1 / (1 - spec_.dropout));
     return mask;
   }
 
@@ -105,7 +105,7 @@ Weights perturbed(const Weights& weights) {
     Tensor noise = at::empty_like(value);
     grid::Block whole;
     for (const std::int64_t size : value.sizes()) whole.ranges.push_back({0, size});
-    tensor::fill_normal(noise, value.sizes().vec(), whole, tensor::key_of(99, name), 0.3);
+    kernels::fill_normal(noise, value.sizes().vec(), whole, kernels::key_of(99, name), 0.3);
     result[name] = value + noise;
   }
   return result;
@@ -145,9 +145,9 @@ ReferenceResult run_reference(const GptSpec& spec, const Weights& weights, const
 Tensor some_tokens(std::int64_t samples, std::int64_t context, std::int64_t vocabulary, int seed) {
   Tensor tokens = at::empty({samples, context}, at::kLong);
   auto* out = tokens.data_ptr<std::int64_t>();
-  const tensor::Key key = tensor::key_of(static_cast<std::uint64_t>(seed), "tokens");
+  const kernels::Key key = kernels::key_of(static_cast<std::uint64_t>(seed), "tokens");
   for (std::int64_t i = 0; i < tokens.numel(); ++i) {
-    out[i] = static_cast<std::int64_t>(tensor::key_of(key, static_cast<std::uint64_t>(i)).value %
+    out[i] = static_cast<std::int64_t>(kernels::key_of(key, static_cast<std::uint64_t>(i)).value %
                                        static_cast<std::uint64_t>(vocabulary));
   }
   return tokens;

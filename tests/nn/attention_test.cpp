@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/nn/attention.hpp"
 
-#include <bit>
 #include <cmath>
 
 #include <ATen/TensorOperators.h>
@@ -14,13 +13,10 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/comm/self/self.hpp"
-#include "fourfold/nn/attention_heads.hpp"
-#include "fourfold/tensor/exponential.hpp"
-#include "fourfold/tensor/simd.hpp"
+#include "fourfold/kernels/attention.hpp"
 
 #include "tests/model/compare.hpp"
 #include "tests/nn/pieces.hpp"
-#include "tests/support/both_ways.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -37,7 +33,7 @@ AttentionShape shape_of(std::int64_t context, std::int64_t head_size, double dro
           .first_head = 1,
           .all_heads = 5,
           .dropout = dropout,
-          .key = tensor::key_of(4, "attention")};
+          .key = kernels::key_of(4, "attention")};
 }
 
 Tensor qkv_of(const AttentionShape& s, double deviation = 1) {
@@ -56,8 +52,8 @@ Tensor masks_of(const AttentionShape& s) {
       const std::int64_t first =
           ((s.first_sample + sample) * s.all_heads + s.first_head + head) * s.context;
       masks.push_back(at::empty({s.context, s.context}, at::kDouble));
-      tensor::fill_dropout_mask(masks.back(), {{first, first + s.context}, {0, s.context}}, s.key,
-                                s.dropout, 1 / (1 - s.dropout));
+      kernels::fill_dropout_mask(masks.back(), {{first, first + s.context}, {0, s.context}}, s.key,
+                                 s.dropout, 1 / (1 - s.dropout));
     }
   }
   return at::cat(masks).view({s.samples, s.heads, s.context, s.context});
@@ -119,9 +115,9 @@ INSTANTIATE_TEST_SUITE_P(Contexts, AttentionOf, testing::Values(1, 5, 33, 128, 1
 
 /// No more is computed than the blocks on and below the diagonal.
 TEST(Attention, SkipsWhatLiesAboveTheDiagonal) {
-  EXPECT_EQ(nn::computed_scores(1), 1);
-  EXPECT_EQ(nn::computed_scores(100), 100 * 100);
-  EXPECT_LT(nn::computed_scores(2048), 2048 * 2048 * 6 / 10);
+  EXPECT_EQ(kernels::computed_scores(1, 1), 1);
+  EXPECT_EQ(kernels::computed_scores(100, 100), 100 * 100);
+  EXPECT_LT(kernels::computed_scores(2048, 2048), 2048 * 2048 * 6 / 10);
 }
 
 TEST(Attention, FloatIsWithin1em5) {
@@ -182,49 +178,6 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   EXPECT_TRUE(at::isfinite(result.output).all().item<bool>());
   EXPECT_TRUE(at::isfinite(result.gradient).all().item<bool>());
   expect_near(result, plain(shape, narrow.to(at::kDouble)), 1e-2, "float");
-}
-
-struct Exponentials {
-  [[gnu::always_inline]] static inline void run(const float* in, float* out, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = tensor::exponential(in[i]);
-  }
-};
-
-/// The largest distance from exp in units in the last place, of numbers from -87 to 0.
-double worst_ulp(const std::vector<float>& in, const std::vector<float>& out) {
-  double worst = 0;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    const double right = std::exp(static_cast<double>(in[i]));
-    const int exponent = std::max(std::ilogb(right), -126);
-    worst = std::max(worst, std::abs(out[i] - right) / std::ldexp(1.0, exponent - 23));
-  }
-  return worst;
-}
-
-TEST(Exponential, IsWithinTwoUnitsInTheLastPlace) {
-  constexpr double kBound = 2;
-  std::vector<float> in = {0.F, -0.F, -87.F, -1e-30F, -0.34657359F, -0.34657362F};
-  const auto end = std::bit_cast<std::uint32_t>(-87.F);
-  for (auto bits = std::bit_cast<std::uint32_t>(-1e-9F); bits < end; bits += 97) {
-    in.push_back(std::bit_cast<float>(bits));
-  }
-  std::vector<float> out(in.size());
-  const auto count = static_cast<std::int64_t>(in.size());
-  both_ways(Choice::kVectors, [&](bool wide) {
-    tensor::run_vectorised<Exponentials>(in.data(), out.data(), count);
-    const double worst = worst_ulp(in, out);
-    RecordProperty(wide ? "ulp_wide" : "ulp_plain", concat(worst));
-    EXPECT_LE(worst, kBound);
-  });
-}
-
-TEST(Exponential, Ends) {
-  EXPECT_EQ(tensor::exponential(0.F), 1.F);
-  EXPECT_TRUE(std::isnan(tensor::exponential(NAN)));
-  for (const float small : {-88.F, -1e4F, -3e38F, -INFINITY}) {
-    EXPECT_GE(tensor::exponential(small), 0.F) << small;
-    EXPECT_LT(tensor::exponential(small), 1e-37F) << small;
-  }
 }
 
 }  // namespace

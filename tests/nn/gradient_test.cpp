@@ -180,7 +180,7 @@ TEST(Gradient, AttentionWithDropout) {
                                          .head_size = 4,
                                          .all_heads = 2,
                                          .dropout = 0.3,
-                                         .key = tensor::key_of(4, "attention")};
+                                         .key = kernels::key_of(4, "attention")};
           Problem problem;
           const Layout whole = split_over(Axes{}, Axes{});
           problem.variables = {input(mesh, "qkv", {2 * context, 24}, whole)};
@@ -203,7 +203,7 @@ TEST(Gradient, GeluDropoutAndResidual) {
         const Tensor b = problem.variables[1].value;
         problem.run = [&mesh, a, b] {
           const Tensor dropped = nn::dropout(mesh, nn::gelu(mesh, a), 0.4,
-                                             tensor::key_of(1, "drop"), {{20, 29}, {3, 10}});
+                                             kernels::key_of(1, "drop"), {{20, 29}, {3, 10}});
           return nn::residual(mesh, dropped, nn::gelu(mesh, b));
         };
         set_output(problem, mesh, {9, 7}, whole);

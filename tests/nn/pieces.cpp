@@ -11,7 +11,7 @@ Tensor normal(const grid::Shape& shape, const std::string& name, double deviatio
   Tensor whole = at::empty(shape, at::kDouble);
   grid::Block block;
   for (const std::int64_t size : shape) block.ranges.push_back({0, size});
-  tensor::fill_normal(whole, shape, block, tensor::key_of(5, name), deviation);
+  kernels::fill_normal(whole, shape, block, kernels::key_of(5, name), deviation);
   return whole;
 }
 

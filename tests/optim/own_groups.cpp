@@ -68,7 +68,7 @@ Tensor input_of(int rank, int step) {
   Tensor input = at::empty({kRows, kColumns}, at::kDouble);
   const grid::Block all{{{0, kRows}, {0, kColumns}}};
   const std::string name = "input " + std::to_string(rank) + " " + std::to_string(step);
-  tensor::fill_normal(input, {kRows, kColumns}, all, tensor::key_of(3, name), 1);
+  kernels::fill_normal(input, {kRows, kColumns}, all, kernels::key_of(3, name), 1);
   return input;
 }
 

@@ -55,7 +55,7 @@ inline Tensor input_of(const tensor::Mesh& mesh, std::int64_t number) {
   const grid::Shape shape = {kTwoLayersRows, kTwoLayersWidth};
   Tensor whole = at::empty(shape, at::kDouble);
   const grid::Block all{{{0, shape[0]}, {0, shape[1]}}};
-  tensor::fill_normal(whole, shape, all, tensor::key_of(1, concat("input ", number)), 1);
+  kernels::fill_normal(whole, shape, all, kernels::key_of(1, concat("input ", number)), 1);
   using grid::Axes;
   using grid::Axis;
   return tensor::shard(mesh, whole,

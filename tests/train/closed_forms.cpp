@@ -2,8 +2,8 @@
 #include "tests/train/closed_forms.hpp"
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/elements.hpp"
 #include "fourfold/model/stages.hpp"
-#include "fourfold/tensor/dtype.hpp"
 #include "fourfold/train/pipeline_schedule.hpp"
 
 #include "tests/train/operations_of_weights.hpp"
@@ -36,7 +36,7 @@ class Forms {
         heads_(spec_.heads % (gx_ * gy_) == 0),
         e_(spec_.precision.compute),
         master_(spec_.precision.master),
-        f_(tensor::statistics_type(spec_.precision.compute)),
+        f_(kernels::statistics_type(spec_.precision.compute)),
         samples_(recipe.micro_batch / grid.size({Axis::kData, Axis::kZ})),
         m_(samples_ * spec_.context),
         hidden_rows_(sharded_ ? m_ / gy_ : m_),

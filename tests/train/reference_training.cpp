@@ -29,9 +29,9 @@ struct Masks {
                const std::string& name) const {
     if (spec->dropout == 0) return h;
     Tensor mask = at::empty({rows, columns}, at::kDouble);
-    tensor::fill_dropout_mask(mask, {{0, rows}, {0, columns}},
-                              tensor::key_of(tensor::key_of(spec->seed, name), step), spec->dropout,
-                              1 / (1 - spec->dropout));
+    kernels::fill_dropout_mask(mask, {{0, rows}, {0, columns}},
+                               kernels::key_of(kernels::key_of(spec->seed, name), step),
+                               spec->dropout, 1 / (1 - spec->dropout));
     return h * mask.view(h.sizes());
   }
   Tensor hidden(const Tensor& h, const std::string& name) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/train/summa_form.hpp"
 
-#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/kernels/elements.hpp"
 
 #include "tests/train/operations_of_weights.hpp"
 
@@ -23,7 +23,7 @@ class Forms {
         diagonal_(grid.coord_of(rank)[Axis::kX] == grid.coord_of(rank)[Axis::kY]),
         e_(spec_.precision.compute),
         master_(spec_.precision.master),
-        f_(tensor::statistics_type(spec_.precision.compute)),
+        f_(kernels::statistics_type(spec_.precision.compute)),
         rows_(recipe.micro_batch * spec_.context / grid.size({Axis::kData, Axis::kZ, Axis::kY})),
         operations_(grid, rank) {}
 

@@ -1,0 +1,28 @@
+// One step of AdamW on a piece of memory, in one pass.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/kernels/tensor.hpp"
+
+namespace fourfold::kernels {
+
+/// The numbers of one step.
+struct AdamStep {
+  double rate = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double decay = 0;           ///< of the weights; it is multiplied by the rate
+  double gradient_scale = 1;  ///< the factor of clipping
+  std::int64_t step = 1;      ///< counts from 1; for the bias correction of the first steps
+};
+
+/// value, gradient, mean and square are contiguous tensors of one type, float or double. The new
+/// value is also written to `copy`, a tensor of bf16, unless `copy` is `value` itself.
+void adamw(const Tensor& value, const Tensor& gradient, const Tensor& mean, const Tensor& square,
+           const Tensor& copy, const AdamStep& step);
+
+/// The sum of squares, in double.
+double sum_of_squares(const Tensor& values);
+
+}  // namespace fourfold::kernels

@@ -1,0 +1,73 @@
+// AdamW in one pass against the textbook, operation by operation.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/kernels/adamw.hpp"
+
+#include <cmath>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/both_ways.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using at::Tensor;
+
+/// As in the paper: decay, moments, corrections, update.
+void textbook(Tensor& value, const Tensor& gradient, Tensor& mean, Tensor& square,
+              const kernels::AdamStep& s) {
+  const Tensor g = at::mul(gradient, s.gradient_scale);
+  value.sub_(at::mul(value, s.rate * s.decay));
+  mean.mul_(s.beta1).add_(g, 1 - s.beta1);
+  square.mul_(s.beta2).add_(at::mul(g, g), 1 - s.beta2);
+  const Tensor corrected_mean = mean.div(1 - std::pow(s.beta1, static_cast<double>(s.step)));
+  const Tensor corrected_square = square.div(1 - std::pow(s.beta2, static_cast<double>(s.step)));
+  value.sub_(corrected_mean.div(corrected_square.sqrt().add_(s.epsilon)).mul_(s.rate));
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  return at::sub(a, b).abs().max().item<double>();
+}
+
+void compare(at::ScalarType type, double tolerance) {
+  const std::int64_t n = 1037;
+  Tensor value = at::randn({n}, type);
+  Tensor mean = at::zeros({n}, type);
+  Tensor square = at::zeros({n}, type);
+  Tensor value2 = value.clone();
+  Tensor mean2 = mean.clone();
+  Tensor square2 = square.clone();
+  kernels::AdamStep step{.rate = 0.01, .decay = 0.1, .gradient_scale = 0.7};
+  for (step.step = 1; step.step <= 10; ++step.step) {
+    const Tensor gradient = at::randn({n}, type);
+    kernels::adamw(value, gradient, mean, square, value, step);
+    textbook(value2, gradient, mean2, square2, step);
+    ASSERT_LE(largest_difference(value, value2), tolerance) << "step " << step.step;
+    ASSERT_LE(largest_difference(mean, mean2), tolerance);
+    ASSERT_LE(largest_difference(square, square2), tolerance);
+  }
+}
+
+TEST(AdamW, EqualsTheTextbook) {
+  both_ways(Choice::kVectors, [](bool) {
+    compare(at::kDouble, 1e-14);
+    compare(at::kFloat, 2e-6);
+  });
+}
+
+TEST(AdamW, SumOfSquares) {
+  const Tensor values = at::randn({10007}, at::kFloat);
+  const double expected = values.to(at::kDouble).square().sum().item<double>();
+  both_ways(Choice::kVectors,
+            [&](bool) { EXPECT_NEAR(kernels::sum_of_squares(values), expected, 1e-9 * expected); });
+  EXPECT_EQ(kernels::sum_of_squares(at::empty({0}, at::kFloat)), 0);
+}
+
+}  // namespace
+}  // namespace fourfold::test
