@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/data/byte_tokenizer.hpp"
 
+#include "fourfold/data/gpt2_files.hpp"
 #include "fourfold/data/token_texts.hpp"
+#include "fourfold/data/words.hpp"
 
 namespace fourfold::data {
 
@@ -10,9 +12,10 @@ namespace {
 constexpr std::int32_t kEndOfText = 0;
 
 /// The same tokenizer as files of GPT-2: tokens without merges.
-Gpt2Files byte_files() {
-  Gpt2Files files;
+BpeModel byte_files() {
+  BpeModel files;
   for (int byte = 0; byte < 256; ++byte) files.texts.emplace_back(1, static_cast<char>(byte));
+  files.splits = {kGpt2Words};
   files.end_of_text = kEndOfText;
   return files;
 }
@@ -32,7 +35,7 @@ class ByteTokenizer : public Tokenizer {
   void save(const std::string& folder) const override { save_gpt2(files_, folder); }
 
  private:
-  const Gpt2Files files_ = byte_files();
+  const BpeModel files_ = byte_files();
 };
 
 }  // namespace
@@ -41,7 +44,7 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer() {
   return std::make_unique<ByteTokenizer>();
 }
 
-bool is_byte_vocabulary(const Gpt2Files& files) {
+bool is_byte_vocabulary(const BpeModel& files) {
   return files == byte_files();
 }
 

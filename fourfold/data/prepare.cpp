@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Must be increased when the same spec gives other tokens than before.
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kFormat = 2;
 
 constexpr std::int64_t kMostPieceBytes = 4096;
 constexpr std::int64_t kLeastPieceBytes = 64;

@@ -5,11 +5,12 @@
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/data/bpe_tokenizer.hpp"
 #include "fourfold/data/byte_tokenizer.hpp"
 #include "fourfold/data/gpt2_files.hpp"
-#include "fourfold/data/gpt2_tokenizer.hpp"
 #include "fourfold/data/mix.hpp"
 #include "fourfold/data/sentencepiece_tokenizer.hpp"
+#include "fourfold/data/tokenizer_json.hpp"
 #include "fourfold/data/whole_file.hpp"
 
 namespace fourfold::data {
@@ -19,54 +20,80 @@ namespace {
 /// The largest size of a tokenizer file.
 constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
 
-bool has_file(const std::string& folder, const char* name) {
+bool has_file(const std::string& path) {
   std::error_code error;
-  return std::filesystem::exists(folder + "/" + name, error);
+  return std::filesystem::exists(path, error);
 }
 
-/// The names of the tokenizer's files in the folder; empty if there are none.
-std::vector<const char*> files_in(const std::string& folder) {
-  if (has_file(folder, kSentencePieceFile)) return {kSentencePieceFile};
-  if (has_file(folder, "vocab.json") && has_file(folder, "merges.txt")) {
-    return {"vocab.json", "merges.txt"};
+/// The files of a tokenizer: the paths of those that make it, in the order of tokenizer.hpp.
+struct Files {
+  enum class Kind { kNone, kSentencePiece, kGpt2, kTokenizerJson };
+
+  Kind kind = Kind::kNone;
+  std::string folder;
+  std::vector<std::string> names;
+};
+
+Files files_at(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    const std::filesystem::path file = path;
+    const std::string folder = file.parent_path().empty() ? "." : file.parent_path().string();
+    return {Files::Kind::kTokenizerJson, folder, {file.filename().string()}};
   }
-  if (has_file(folder, "tokenizer.json")) return {"tokenizer.json"};
+  const auto has = [&](const char* name) { return has_file(path + "/" + name); };
+  if (has(kSentencePieceFile)) return {Files::Kind::kSentencePiece, path, {kSentencePieceFile}};
+  if (has("vocab.json") && has("merges.txt")) {
+    return {Files::Kind::kGpt2, path, {"vocab.json", "merges.txt"}};
+  }
+  if (has(kTokenizerJson)) return {Files::Kind::kTokenizerJson, path, {kTokenizerJson}};
   return {};
 }
 
-std::unique_ptr<Tokenizer> make_gpt2(Gpt2Files files) {
-  if (is_byte_vocabulary(files)) return make_byte_tokenizer();
-  return std::make_unique<Gpt2Tokenizer>(std::move(files));
+std::unique_ptr<Tokenizer> load_gpt2(const std::string& folder) {
+  BpeModel model = read_vocabulary_and_merges(folder);
+  if (is_byte_vocabulary(model)) return make_byte_tokenizer();
+  return std::make_unique<BpeTokenizer>(std::move(model));
 }
 
 }  // namespace
 
 bool has_tokenizer(const std::string& folder) {
-  return !files_in(folder).empty();
+  return files_at(folder).kind != Files::Kind::kNone;
 }
 
-std::string tokenizer_digest(const std::string& folder) {
+std::string tokenizer_digest(const std::string& path) {
+  Files files = files_at(path);
+  // They may name the token between documents.
+  for (const char* name : {kTokenizerConfig, kSpecialTokens}) {
+    if (has_file(files.folder + "/" + name)) files.names.emplace_back(name);
+  }
   Digest digest;
-  for (const char* name : files_in(folder)) {
+  for (const std::string& name : files.names) {
     digest.add(name);
-    digest.add(read_whole(folder + "/" + name, kLargestFile));
+    digest.add(read_whole(files.folder + "/" + name, kLargestFile));
   }
   return digest.text();
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::string& folder) {
-  const std::vector<const char*> files = files_in(folder);
-  if (files.size() == 2) return make_gpt2(read_vocabulary_and_merges(folder));
-  if (files.size() == 1) {
-    const bool sentencepiece = std::string_view(files[0]) == kSentencePieceFile;
-    return sentencepiece ? load_sentencepiece(folder) : make_gpt2(read_tokenizer_json(folder));
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  const Files files = files_at(path);
+  switch (files.kind) {
+    case Files::Kind::kSentencePiece:
+      return load_sentencepiece(path);
+    case Files::Kind::kGpt2:
+      return load_gpt2(path);
+    case Files::Kind::kTokenizerJson:
+      return load_tokenizer_json(files.folder + "/" + files.names[0]);
+    case Files::Kind::kNone:
+      break;
   }
   std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    throw ConfigError(concat("the tokenizer's folder ", folder, " does not exist"));
+  if (!std::filesystem::is_directory(path, error)) {
+    throw ConfigError(concat("the tokenizer's folder ", path, " does not exist"));
   }
-  throw ConfigError(concat("there is no tokenizer in ", folder, ": neither ", kSentencePieceFile,
-                           " nor vocab.json with merges.txt nor tokenizer.json"));
+  throw ConfigError(concat("there is no tokenizer in ", path, ": neither ", kSentencePieceFile,
+                           " nor vocab.json with merges.txt nor ", kTokenizerJson));
 }
 
 }  // namespace fourfold::data
