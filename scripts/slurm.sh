@@ -70,6 +70,7 @@ on() { # host command...
 # The switch is a namespace too.
 switch=$tag-sw
 add_space "$switch"
+ip -n "$switch" link show >/dev/null 2>"$work/error" || fail 77 "no network namespaces here: $(cat "$work/error")"
 ip -n "$switch" link add bridge type bridge
 ip -n "$switch" link set bridge up
 add_host() { # name, last byte of its address
