@@ -87,15 +87,16 @@ std::string continue_text(const tensor::Mesh& mesh, const model::Transformer& mo
     // There is nothing to continue, so the text begins after an end-of-text token.
     tokens.push_back(std::max<std::int64_t>(0, tokenizer.end_of_text()));
   }
+  model::Text continued(mesh, model, std::move(tokens));
   std::string text = options.prompt;
   if (first) std::fputs(text.c_str(), stdout);
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const std::vector<double> logits = model::next_logits(
-        mesh, model, tokens, std::min(model.frame().vocabulary, tokenizer.vocabulary()));
+    const std::vector<double> logits =
+        continued.next_logits(std::min(model.frame().vocabulary, tokenizer.vocabulary()));
     const std::int64_t token = model::pick_token(
         logits, options.sampling, static_cast<std::uint64_t>(number * options.tokens + i));
     if (token == tokenizer.end_of_text()) break;
-    tokens.push_back(token);
+    continued.add(token);
     const std::int32_t one = static_cast<std::int32_t>(token);
     const std::string piece = tokenizer.decode({&one, 1});
     text += piece;

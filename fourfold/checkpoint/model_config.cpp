@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/checkpoint/gpt2_config.hpp"
+#include "fourfold/checkpoint/llama_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 
 namespace fourfold::checkpoint {
@@ -28,6 +29,16 @@ constexpr Kind kKinds[] = {
        model::GptSpec spec = read_gpt2_config(json, folder);
        spec.activations = activations;
        return std::make_shared<model::GptModel>(spec);
+     }},
+    {"llama", "llama",
+     [](const model::Model& model) {
+       return llama_config(dynamic_cast<const model::LlamaModel&>(model).spec());
+     },
+     [](const ConfigFile& json, const std::string& folder,
+        nn::Activations activations) -> model::ModelPtr {
+       model::LlamaSpec spec = read_llama_config(json, folder);
+       spec.execution.activations = activations;
+       return std::make_shared<model::LlamaModel>(spec);
      }},
 };
 

@@ -53,34 +53,71 @@ std::int64_t pick_token(std::span<const double> logits, const Sampling& sampling
   return order[static_cast<std::size_t>(std::min(found - sums.begin(), kept - 1))];
 }
 
-std::vector<double> next_logits(const Mesh& mesh, const Transformer& model,
-                                std::span<const std::int64_t> tokens, std::int64_t vocabulary) {
-  FOURFOLD_CHECK(!tokens.empty() && vocabulary <= model.frame().vocabulary);
-  FOURFOLD_CHECK(mesh.size({Axis::kData, Axis::kZ}) == 1, "one sample cannot be split");
-  const at::NoGradGuard no_graph;
-  const auto count = std::min(static_cast<std::int64_t>(tokens.size()), model.frame().context);
-  // With SUMMA each row of ranks has a copy of the sample.
-  const std::int64_t copies = mesh.size(model.loss_axes());
-  const Tensor input = at::empty({copies, count}, at::kLong);
-  for (std::int64_t i = 0; i < copies; ++i) {
-    std::copy(tokens.end() - count, tokens.end(), input.data_ptr<std::int64_t>() + i * count);
-  }
-  const Tensor logits = model.logits(input, {.samples = copies, .context = count}, false);
+namespace {
+
+/// The last row of logits, gathered on all ranks.
+std::vector<double> last_row(const Mesh& mesh, const Transformer& model, const Tensor& logits,
+                             std::int64_t vocabulary) {
   const Tensor last = logits.narrow(0, logits.size(0) - 1, 1).to(at::kDouble).contiguous();
   // There is one row for each rank, which begins with that rank's part of the vocabulary.
+  const std::int64_t all = model.frame().vocabulary;
   const comm::Communicator& comm = mesh.comm(model.logit_axes());
   const Tensor parts = tensor::all_gather(comm, last).wait();
-  std::vector<double> result(static_cast<std::size_t>(model.frame().vocabulary));
+  std::vector<double> result(static_cast<std::size_t>(all));
   for (int i = 0; i < comm.size(); ++i) {
     const grid::Coord coord =
         mesh.grid().coord_of(comm.group().members[static_cast<std::size_t>(i)]);
-    const grid::Range range =
-        grid::range_along(model.frame().vocabulary, model.logit_axes(), mesh.grid(), coord);
+    const grid::Range range = grid::range_along(all, model.logit_axes(), mesh.grid(), coord);
     const double* from = parts.data_ptr<double>() + i * parts.size(1);
     std::copy(from, from + range.size(), result.begin() + range.begin);
   }
   result.resize(static_cast<std::size_t>(vocabulary));
   return result;
+}
+
+/// With SUMMA each row of ranks has a copy of the sample.
+Tensor copies_of(std::span<const std::int64_t> tokens, std::int64_t copies) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  const Tensor input = at::empty({copies, count}, at::kLong);
+  for (std::int64_t i = 0; i < copies; ++i) {
+    std::copy(tokens.begin(), tokens.end(), input.data_ptr<std::int64_t>() + i * count);
+  }
+  return input;
+}
+
+void check(const Mesh& mesh, const Transformer& model, std::span<const std::int64_t> tokens,
+           std::int64_t vocabulary) {
+  FOURFOLD_CHECK(!tokens.empty() && vocabulary <= model.frame().vocabulary);
+  FOURFOLD_CHECK(mesh.size({Axis::kData, Axis::kZ}) == 1, "one sample cannot be split");
+}
+
+}  // namespace
+
+std::vector<double> next_logits(const Mesh& mesh, const Transformer& model,
+                                std::span<const std::int64_t> tokens, std::int64_t vocabulary) {
+  check(mesh, model, tokens, vocabulary);
+  const at::NoGradGuard no_graph;
+  const auto context = static_cast<std::size_t>(model.frame().context);
+  const std::span<const std::int64_t> used = tokens.last(std::min(tokens.size(), context));
+  const std::int64_t copies = mesh.size(model.loss_axes());
+  const nn::Batch batch{.samples = copies, .context = static_cast<std::int64_t>(used.size())};
+  return last_row(mesh, model, model.logits(copies_of(used, copies), batch, false), vocabulary);
+}
+
+std::vector<double> Text::next_logits(std::int64_t vocabulary) {
+  check(*mesh_, *model_, tokens_, vocabulary);
+  const auto length = static_cast<std::int64_t>(tokens_.size());
+  if (model_->has_positions() && length > model_->frame().context) {
+    return model::next_logits(*mesh_, *model_, tokens_, vocabulary);
+  }
+  const std::int64_t known = cache_.length();
+  FOURFOLD_CHECK(known < length, "no new token since the last logits");
+  const std::span<const std::int64_t> fresh =
+      std::span<const std::int64_t>(tokens_).subspan(static_cast<std::size_t>(known));
+  const std::int64_t copies = mesh_->size(model_->loss_axes());
+  const nn::Batch batch{.samples = copies, .context = length - known, .first_position = known};
+  return last_row(*mesh_, *model_, model_->logits(copies_of(fresh, copies), batch, cache_),
+                  vocabulary);
 }
 
 }  // namespace fourfold::model

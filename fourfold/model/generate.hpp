@@ -28,4 +28,25 @@ std::int64_t pick_token(std::span<const double> logits, const Sampling& sampling
 std::vector<double> next_logits(const Mesh& mesh, const Transformer& model,
                                 std::span<const std::int64_t> tokens, std::int64_t vocabulary);
 
+/// A text that grows by a token at a time. Keys and values of earlier positions are kept, so that a
+/// token costs as much at position 1000 as at position 10, except for attention. The same logits as
+/// `next_logits` where the text is no longer than the context. A model with a table of positions
+/// reads the last tokens afresh when the text becomes longer; other models go on.
+class Text {
+ public:
+  Text(const Mesh& mesh, const Transformer& model, std::vector<std::int64_t> tokens)
+      : mesh_(&mesh), model_(&model), tokens_(std::move(tokens)) {}
+
+  /// The logits of the token that follows; collective.
+  std::vector<double> next_logits(std::int64_t vocabulary);
+  void add(std::int64_t token) { tokens_.push_back(token); }
+  const std::vector<std::int64_t>& tokens() const { return tokens_; }
+
+ private:
+  const Mesh* mesh_;
+  const Transformer* model_;
+  std::vector<std::int64_t> tokens_;
+  nn::KvCache cache_;
+};
+
 }  // namespace fourfold::model

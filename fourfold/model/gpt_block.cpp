@@ -101,7 +101,10 @@ nn::Turn GptBlock::between_products() const {
 nn::Flow<Tensor> GptBlock::attend(Tensor hidden, const Batch& batch, const Pass& pass) const {
   const Tensor normal = co_await norm1_.flow(hidden, pass);
   Tensor qkv = co_await qkv_->flow(normal, pass);
-  const Tensor mixed = nn::causal_attention(*mesh_, qkv, attention_shape(batch, pass.training()));
+  const nn::AttentionShape shape = attention_shape(batch, pass.training());
+  const Tensor mixed = pass.cache() != nullptr
+                           ? nn::cached_attention(*mesh_, qkv, shape, *pass.cache())
+                           : nn::causal_attention(*mesh_, qkv, shape);
   qkv = Tensor();
   co_await between_products();
   const Tensor out = co_await projection_->flow(mixed, pass);

@@ -4,6 +4,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/model/gpt.hpp"
+#include "fourfold/model/llama.hpp"
 
 namespace fourfold::model {
 
@@ -48,13 +49,35 @@ ModelPtr make_gpt(const config::ModelConfig& config, const Execution& how) {
                                             .seed = how.seed});
 }
 
+ModelPtr make_llama(const config::ModelConfig& config, const Execution& how) {
+  LlamaSpec spec{.vocabulary = config.vocab,
+                 .width = config.width,
+                 .heads = config.heads,
+                 .kv_heads = config.kv_heads,
+                 .hidden = config.hidden,
+                 .layers = config.layers,
+                 .context = config.context,
+                 .tied = config.tied,
+                 .rotary = {.theta = config.rope_theta, .scaling = {}},
+                 .epsilon = config.norm_eps,
+                 .execution = how};
+  if (const std::vector<double>& numbers = config.rope_scaling; !numbers.empty()) {
+    spec.rotary.scaling = {
+        .factor = numbers[0],
+        .low_freq_factor = numbers[1],
+        .high_freq_factor = numbers[2],
+        .original_max_position_embeddings = static_cast<std::int64_t>(numbers[3])};
+  }
+  return std::make_shared<LlamaModel>(spec);
+}
+
 /// A line of the table of kinds.
 struct Kind {
   std::string_view name;
   ModelPtr (*make)(const config::ModelConfig& config, const Execution& how);
 };
 
-constexpr Kind kKinds[] = {{"gpt", make_gpt}};
+constexpr Kind kKinds[] = {{"gpt", make_gpt}, {"llama", make_llama}};
 
 }  // namespace
 

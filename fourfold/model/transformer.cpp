@@ -175,10 +175,24 @@ nn::Flow<Tensor> Transformer::logits_flow(Tensor tokens, Batch batch, Pass& pass
 }
 
 Tensor Transformer::logits(const Tensor& tokens, const Batch& batch, bool training) const {
+  Pass pass(training);
+  return run_logits(tokens, batch, pass);
+}
+
+Tensor Transformer::logits(const Tensor& tokens, const Batch& batch, nn::KvCache& cache) const {
+  const at::NoGradGuard no_graph;
+  FOURFOLD_CHECK_EQ(batch.first_position, cache.length(), "the first new position");
+  Pass pass;
+  pass.continue_from(cache);
+  Tensor result = run_logits(tokens, batch, pass);
+  cache.advance(batch.context);
+  return result;
+}
+
+Tensor Transformer::run_logits(const Tensor& tokens, const Batch& batch, Pass& pass) const {
   check(batch);
   FOURFOLD_CHECK(stage().first && stage().last, "the logits of a part of the model");
   FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
-  Pass pass(training);
   return nn::run(logits_flow(tokens, batch, pass));
 }
 

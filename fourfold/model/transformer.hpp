@@ -67,6 +67,10 @@ class Transformer : public Part {
   /// `logit_axes`.
   Tensor logits(const Tensor& tokens, const nn::Batch& batch, bool training) const;
 
+  /// The same, without a graph, for tokens that follow those whose keys and values are in `cache`.
+  /// Adds theirs.
+  Tensor logits(const Tensor& tokens, const nn::Batch& batch, nn::KvCache& cache) const;
+
   std::vector<Tensor> pass(const std::vector<Tensor>& hidden, const Input& input,
                            std::int64_t terms, bool training) const override;
   int parts_of(const nn::Batch& batch) const override;
@@ -80,6 +84,8 @@ class Transformer : public Part {
   double block_flops(const nn::Batch& batch) const override { return blocks_[0]->flops(batch); }
 
   const Frame& frame() const { return frame_; }
+  /// Whether there is a table of positions, which limits the length of texts.
+  bool has_positions() const { return positions_ != nullptr; }
   /// The axes along which ranks have different rows, and so different parts of the loss.
   grid::Axes loss_axes() const;
   /// The axes that split the columns of the logits.
@@ -96,6 +102,7 @@ class Transformer : public Part {
   void add_head(std::unique_ptr<nn::Norm> norm);
 
  private:
+  Tensor run_logits(const Tensor& tokens, const nn::Batch& batch, nn::Pass& pass) const;
   /// Throws ConfigError unless a batch of this size can be split over the ranks.
   void check(const nn::Batch& batch) const;
   /// The table that is used for the logits.

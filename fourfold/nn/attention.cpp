@@ -95,4 +95,13 @@ Tensor causal_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShap
   return AttentionFunction::apply(qkv, &mesh, shape);
 }
 
+Tensor cached_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape,
+                        KvCache& cache) {
+  const std::int64_t size = shape.head_size;
+  const Tensor heads = qkv.view({qkv.size(0), shape.heads, 3 * size});
+  const Tensor kv = heads.narrow(2, size, 2 * size).reshape({qkv.size(0), -1});
+  return cache.attend(mesh, std::string(shape.layer), kernel_shape(shape), qkv,
+                      {.first = 0, .stride = 3 * size}, kv);
+}
+
 }  // namespace fourfold::nn

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fourfold/nn/parameter.hpp"
+#include "fourfold/nn/kv_cache.hpp"
 
 namespace fourfold::nn {
 
@@ -30,5 +30,9 @@ struct AttentionShape {
 /// and a number for each row and head, and computes the scores again for the gradient: memory is
 /// linear in the context.
 Tensor causal_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape);
+
+/// The same for new positions of texts whose earlier positions are in `cache`.
+Tensor cached_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape,
+                        KvCache& cache);
 
 }  // namespace fourfold::nn

@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/gelu.hpp"
+#include "fourfold/kernels/swiglu.hpp"
 #include "fourfold/nn/function.hpp"
 
 namespace fourfold::nn {
@@ -34,6 +35,30 @@ class Gelu : public torch::autograd::Function<Gelu> {
     Tensor result = at::empty_like(input);
     kernels::gelu_backward(gradients[0].contiguous(), input, result);
     record(remembered<Mesh>(context), "gelu dI", kept<std::string_view>(context), input, 20, 3);
+    return {result, Tensor(), Tensor()};
+  }
+};
+
+class Swiglu : public torch::autograd::Function<Swiglu> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& input, const Mesh* mesh,
+                        std::string_view layer) {
+    remember(context, *mesh);
+    keep(context, layer);
+    context->save_for_backward({input});
+    Tensor out = at::empty({input.size(0), input.size(1) / 2}, input.options());
+    kernels::swiglu_forward(input, out);
+    record(*mesh, "swiglu", layer, out, 6, 3);
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Tensor input = context->get_saved_variables()[0];
+    Tensor result = at::empty_like(input);
+    const Tensor gradient = gradients[0].contiguous();
+    kernels::swiglu_backward(gradient, input, result);
+    record(remembered<Mesh>(context), "swiglu dI", kept<std::string_view>(context), gradient, 12,
+           5);
     return {result, Tensor(), Tensor()};
   }
 };
@@ -73,6 +98,11 @@ class Dropout : public torch::autograd::Function<Dropout> {
 
 Tensor gelu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
   return Gelu::apply(input, &mesh, layer);
+}
+
+Tensor swiglu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
+  FOURFOLD_CHECK_EQ(input.size(1) % 2, 0, "columns of gate and up");
+  return Swiglu::apply(input, &mesh, layer);
 }
 
 Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b, std::string_view layer) {

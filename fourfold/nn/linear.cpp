@@ -216,7 +216,7 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
       {input, weight_->leaf()},
       [&](const variable_list& in) -> variable_list {
         call->gathered_input = gather_input(in[0].detach());
-        return {token(options)};
+        return {placeholder(options)};
       },
       [call](const variable_list&) -> variable_list {
         return {call->input_gradient.wait(), Tensor()};
@@ -230,11 +230,11 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
         const Tensor rows = call->gathered_input.wait();
         if (call->use && gathers_input()) mesh_->inputs().passed(call);
         call->output = reduce_output(multiply(rows, weight_->whole(), call->bias));
-        return {token(options)};
+        return {placeholder(options)};
       },
       [this, call, options](const variable_list&) -> variable_list {
         backward_products(*call);
-        return {token(options)};
+        return {placeholder(options)};
       });
   co_await Turn{call->output.under_way()};
 
@@ -256,12 +256,12 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
         } else {
           call->start();
         }
-        if (!bias_) return {token(options)};
+        if (!bias_) return {placeholder(options)};
         const LayerScope scope(spec_.name);
         const Tensor sums = kernels::column_sums(gradient);
         mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
                        static_cast<std::int64_t>(gradient.nbytes()));
-        return {token(options), sums};
+        return {placeholder(options), sums};
       })[0];
 }
 

@@ -20,7 +20,7 @@ variable_list node(const variable_list& inputs, const NodeFunction& forward,
 /// Stands for a tensor that is in flight from one node to the next, and for its gradient. The nodes
 /// share the real tensor among themselves, since the tensors of a graph must be complete when a
 /// node has ended.
-inline at::Tensor token(const at::TensorOptions& options) {
+inline at::Tensor placeholder(const at::TensorOptions& options) {
   return at::empty({0}, options);
 }
 

@@ -123,7 +123,7 @@ variable_list LayerNorm::start_backward(Call& call, const Tensor& gradient) cons
   mesh_->compute("norm sums", 9.0 * static_cast<double>(call.input.numel()),
                  2 * static_cast<std::int64_t>(call.input.nbytes()));
   call.sums = tensor::all_reduce(mesh_->comm(Axis::kX), sums);
-  return {token(gradient.options()), dscale, dshift};
+  return {placeholder(gradient.options()), dscale, dshift};
 }
 
 Tensor LayerNorm::end_backward(Call& call) const {
@@ -155,7 +155,7 @@ Flow<Tensor> LayerNorm::flow(Tensor input, const Pass& pass) const {
       {input},
       [&](const variable_list&) -> variable_list {
         call->statistics = own_statistics(call->input);
-        return {token(input.options())};
+        return {placeholder(input.options())};
       },
       [this, call](const variable_list&) -> variable_list { return {end_backward(*call)}; });
   co_await Turn{};

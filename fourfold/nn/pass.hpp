@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "fourfold/nn/kv_cache.hpp"
 #include "fourfold/nn/vectors.hpp"
 
 namespace fourfold::nn {
@@ -20,6 +21,11 @@ class Pass {
 
   bool training() const { return training_; }
 
+  /// Continues texts whose earlier positions are in `cache`, which must outlive the pass.
+  void continue_from(KvCache& cache) { cache_ = &cache; }
+  /// Null in a pass over whole texts.
+  KvCache* cache() const { return cache_; }
+
   /// Gathers the vectors, unless this pass has done so. The parts of a batch share them.
   void gather(const Vectors& vectors);
   /// Takes `gathered` for the gathered `vectors`.
@@ -31,6 +37,7 @@ class Pass {
 
  private:
   bool training_;
+  KvCache* cache_ = nullptr;
   std::map<const Parameter*, Tensor> gathered_;
 };
 

@@ -30,11 +30,11 @@ namespace {
 
 /// Calls body(first row here, first position, count) for each stretch of rows of one sample.
 template <class Body>
-void for_each_stretch(const Range& rows, std::int64_t context, const Body& body) {
+void for_each_stretch(const Range& rows, const Batch& batch, const Body& body) {
   for (std::int64_t row = rows.begin; row < rows.end;) {
-    const std::int64_t position = row % context;
-    const std::int64_t count = std::min(context - position, rows.end - row);
-    body(row - rows.begin, position, count);
+    const std::int64_t position = row % batch.context;
+    const std::int64_t count = std::min(batch.context - position, rows.end - row);
+    body(row - rows.begin, batch.first_position + position, count);
     row += count;
   }
 }
@@ -57,7 +57,7 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     const Tensor table = layer->parameter_->whole();
     const LayerScope scope(layer->parameter_->layer());
     Tensor out = hidden.detach();
-    for_each_stretch(hidden_rows(mesh, batch, layer->activations_), batch.context,
+    for_each_stretch(hidden_rows(mesh, batch, layer->activations_), batch,
                      [&](std::int64_t row, std::int64_t position, std::int64_t count) {
                        out.narrow(0, row, count).add_(table.narrow(0, position, count));
                      });
@@ -76,7 +76,7 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     // The slot is for the whole table: positions that this pass does not have get zero.
     const Parameter::Slot slot = call.use->slot(layer.parameter_->precision().master);
     if (slot.into == kernels::Into::kNew) slot.tensor.zero_();
-    for_each_stretch(hidden_rows(mesh, batch, layer.activations_), batch.context,
+    for_each_stretch(hidden_rows(mesh, batch, layer.activations_), batch,
                      [&](std::int64_t row, std::int64_t position, std::int64_t count) {
                        kernels::add_to(slot.tensor.narrow(0, position, count),
                                        gradient.narrow(0, row, count));
@@ -90,8 +90,9 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
 };
 
 Tensor Positions::add_to(const Tensor& hidden, const Batch& batch) const {
-  FOURFOLD_CHECK(batch.context <= parameter_->spec().shape[0], "a context of ", batch.context,
-                 " in a model for ", parameter_->spec().shape[0]);
+  FOURFOLD_CHECK(batch.first_position + batch.context <= parameter_->spec().shape[0],
+                 "a context of ", batch.first_position + batch.context, " in a model for ",
+                 parameter_->spec().shape[0]);
   return PositionsFunction::apply(hidden, parameter_->leaf(), this,
                                   PositionsFunction::Call{batch, parameter_->use()});
 }

@@ -11,11 +11,12 @@ namespace fourfold::nn {
 
 /// A forward pass over the whole grid.
 struct Batch {
-  std::int64_t samples = 0;       ///< sequences, over all ranks
-  std::int64_t context = 0;       ///< positions of each sequence
-  std::int64_t first_sample = 0;  ///< the number of the first, counted from the start of the step
-  std::uint64_t step = 0;         ///< of training: dropout differs from step to step
-  int part = 0;                   ///< which part of each rank's samples
+  std::int64_t samples = 0;         ///< sequences, over all ranks
+  std::int64_t context = 0;         ///< positions of each sequence
+  std::int64_t first_sample = 0;    ///< the number of the first, counted from the start of the step
+  std::uint64_t step = 0;           ///< of training: dropout differs from step to step
+  std::int64_t first_position = 0;  ///< of each sequence; more than 0 where a text is continued
+  int part = 0;                     ///< which part of each rank's samples
   int parts = 1;
 };
 

@@ -143,7 +143,7 @@ variable_list SummaProduct::backward(Call& call, const Tensor& gradient) const {
   Panels inputs = input_panels(std::exchange(call.input, Tensor()));
   const LayerScope scope(weight_->layer());
   weights.start();
-  variable_list result = {token(gradient.options())};
+  variable_list result = {placeholder(gradient.options())};
   if (call.bias.defined()) {
     result.push_back(kernels::column_sums(gradient));
     mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
@@ -176,7 +176,7 @@ Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias) const {
         const LayerScope scope(weight_->layer());
         call->inputs.start();
         call->weights.start();
-        return {token(options)};
+        return {placeholder(options)};
       },
       [call](const variable_list&) -> variable_list {
         return {call->input_gradient.wait(), Tensor()};

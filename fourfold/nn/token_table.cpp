@@ -144,7 +144,7 @@ Flow<Tensor> TokenTable::logits_flow(Tensor hidden) const {
       {hidden, parameter_->leaf()},
       [&](const variable_list& in) -> variable_list {
         call->rows = collect(in[0].detach());
-        return {token(options)};
+        return {placeholder(options)};
       },
       [this, call](const variable_list&) -> variable_list {
         return {end_spread(call->gradient), Tensor()};
@@ -156,7 +156,7 @@ Flow<Tensor> TokenTable::logits_flow(Tensor hidden) const {
       passed, [&](const variable_list&) -> variable_list { return {multiply(call->rows.wait())}; },
       [this, call, options](const variable_list& gradients) -> variable_list {
         backward_products(*call, gradients[0].contiguous());
-        return {token(options)};
+        return {placeholder(options)};
       })[0];
 }
 

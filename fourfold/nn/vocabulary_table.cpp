@@ -30,7 +30,7 @@ Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens) const {
       {parameter_->leaf()},
       [&](const variable_list&) -> variable_list {
         call->rows = start_lookup(tokens);
-        return {token(options)};
+        return {placeholder(options)};
       },
       [this, call, tokens](const variable_list&) -> variable_list {
         add_lookup_gradient(call->gradient.wait(), tokens, *call->use);
@@ -42,7 +42,7 @@ Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens) const {
       passed, [&](const variable_list&) -> variable_list { return {end_lookup(call->rows)}; },
       [this, call, options](const variable_list& gradients) -> variable_list {
         call->gradient = start_lookup_gradient(gradients[0].contiguous());
-        return {token(options)};
+        return {placeholder(options)};
       })[0];
 }
 

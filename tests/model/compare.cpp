@@ -77,8 +77,8 @@ Tensor own_samples(const tensor::Mesh& mesh, const Tensor& all, const grid::Axes
 }
 
 /// Checks the initial values against those of one rank, and replaces them by `weights`.
-void load_all(Worst& worst, const tensor::Mesh& mesh, const model::Gpt& gpt, const Weights& initial,
-              const Weights& weights) {
+void load_all(Worst& worst, const tensor::Mesh& mesh, const model::Part& gpt,
+              const Weights& initial, const Weights& weights) {
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     const grid::Block block = block_here(mesh, *parameter);
     const bool same = at::equal(
@@ -96,12 +96,14 @@ struct Comparison {
 };
 
 /// Runs one step on the grid of the world and compares everything with the reference.
-Comparison compare(comm::World& world, const Case& c, const Weights& initial,
-                   const Weights& weights, const Tensor& tokens, const Tensor& targets,
-                   const ReferenceResult& reference) {
+template <class Spec>
+Comparison compare(comm::World& world, const CaseOf<Spec>& c, const model::Model& model,
+                   const Weights& initial, const Weights& weights, const Tensor& tokens,
+                   const Tensor& targets, const ReferenceResult& reference) {
   const tensor::Mesh mesh(world, grid::Grid(c.sizes));
   const std::int64_t samples = c.samples / c.passes;
-  const model::Gpt gpt(mesh, c.spec, samples);
+  const auto whole = model.make(mesh, samples, model.whole());
+  const auto& gpt = dynamic_cast<const model::Transformer&>(*whole);
   Worst worst;
   load_all(worst, mesh, gpt, initial, weights);
   double total = 0;
@@ -137,16 +139,21 @@ Comparison compare(comm::World& world, const Case& c, const Weights& initial,
 
 }  // namespace
 
-void check_case(comm::World& world, const Case& c) {
+namespace {
+
+/// Expects what the reference, a function of (weights, tokens, targets), computes.
+template <class Spec, class Reference>
+void check(comm::World& world, const CaseOf<Spec>& c, const model::Model& model,
+           const Reference& run) {
   const grid::Grid grid(c.sizes);
   const Weights initial = initial_weights(c.spec);
   const Weights weights = perturbed(initial);
   const Tensor tokens = some_tokens(c.samples, c.spec.context, c.spec.vocabulary, 1);
   const Tensor targets = some_tokens(c.samples, c.spec.context, c.spec.vocabulary, 2);
   const ReferenceResult reference =
-      run_reference(c.spec, in_float64(weights, c.spec.precision), tokens, targets, 3, c.training);
+      run(in_float64(weights, model.execution().precision), tokens, targets);
   const auto [worst, loss_error, norm_error] =
-      compare(world, c, initial, weights, tokens, targets, reference);
+      compare(world, c, model, initial, weights, tokens, targets, reference);
   expect_on_all_ranks(world, worst.error <= c.tolerance,
                       concat(grid, ": error ", worst.error, " of ", worst.where));
   expect_on_all_ranks(world, loss_error <= c.loss_tolerance,
@@ -155,7 +162,27 @@ void check_case(comm::World& world, const Case& c) {
                       concat(grid, ": error ", norm_error, " of the gradients' norm"));
 }
 
+}  // namespace
+
+void check_case(comm::World& world, const Case& c) {
+  check(world, c, model::GptModel(c.spec),
+        [&](const Weights& weights, const Tensor& tokens, const Tensor& targets) {
+          return run_reference(c.spec, weights, tokens, targets, 3, c.training);
+        });
+}
+
+void check_case(comm::World& world, const LlamaCase& c) {
+  check(world, c, model::LlamaModel(c.spec),
+        [&](const Weights& weights, const Tensor& tokens, const Tensor& targets) {
+          return run_reference(c.spec, weights, tokens, targets);
+        });
+}
+
 void run_case(const Case& c) {
+  on_threads(grid::Grid(c.sizes).ranks(), [&](comm::World& world) { check_case(world, c); });
+}
+
+void run_case(const LlamaCase& c) {
   on_threads(grid::Grid(c.sizes).ranks(), [&](comm::World& world) { check_case(world, c); });
 }
 

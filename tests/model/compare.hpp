@@ -38,23 +38,28 @@ void see_gradient(Worst& worst, const tensor::Mesh& mesh, nn::Parameter& paramet
 /// The norm of the whole gradients, of which each rank has a part and some have the same.
 double gradient_norm(const tensor::Mesh& mesh, const nn::Parameters& parameters);
 
-/// One training step of a GPT, on a grid.
-struct Case {
+/// One training step of a model, on a grid.
+template <class Spec>
+struct CaseOf {
   grid::Sizes sizes;
-  model::GptSpec spec;
+  Spec spec;
   std::int64_t samples = 8;
   bool training = true;
   std::int64_t passes = 1;        ///< that the samples are divided into; gradients add up
   double tolerance = 1e-10;       ///< of logits and gradients
   double loss_tolerance = 1e-10;  ///< of the loss and of the gradients' norm
 };
+using Case = CaseOf<model::GptSpec>;
+using LlamaCase = CaseOf<model::LlamaSpec>;
 
 /// Runs the step on this world and expects logits, loss and the gradients of all parameters of the
 /// reference, on all ranks. The reference computes in float64, with the values that the parameters
 /// have in their types: so a tolerance is that of the arithmetic alone.
 void check_case(comm::World& world, const Case& c);
+void check_case(comm::World& world, const LlamaCase& c);
 
 /// The same with ranks as threads.
 void run_case(const Case& c);
+void run_case(const LlamaCase& c);
 
 }  // namespace fourfold::test

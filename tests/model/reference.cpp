@@ -86,17 +86,32 @@ class Reference {
 
 }  // namespace
 
-Weights initial_weights(const GptSpec& spec) {
+namespace {
+
+Weights weights_of(const model::Model& model) {
   comm::World world = comm::self::open();
   const tensor::Mesh mesh(world, grid::Grid());
-  GptSpec wide = spec;
-  wide.precision = {spec.precision.master, spec.precision.master};
-  const model::Gpt gpt(mesh, wide, 1);
+  const auto part = model.make(mesh, 1, model.whole());
   Weights weights;
-  for (const nn::ParameterPtr& parameter : gpt.parameters()) {
+  for (const nn::ParameterPtr& parameter : part->parameters()) {
     weights[parameter->name()] = parameter->value().detach();
   }
   return weights;
+}
+
+}  // namespace
+
+Weights initial_weights(const GptSpec& spec) {
+  GptSpec wide = spec;
+  wide.precision = {spec.precision.master, spec.precision.master};
+  return weights_of(model::GptModel(wide));
+}
+
+Weights initial_weights(const model::LlamaSpec& spec) {
+  model::LlamaSpec wide = spec;
+  nn::Precision& precision = wide.execution.precision;
+  precision.compute = precision.master;
+  return weights_of(model::LlamaModel(wide));
 }
 
 Weights perturbed(const Weights& weights) {
@@ -120,14 +135,13 @@ Weights in_float64(const Weights& weights, const nn::Precision& precision) {
   return result;
 }
 
-ReferenceResult run_reference(const GptSpec& spec, const Weights& weights, const Tensor& tokens,
-                              const Tensor& targets, std::uint64_t step, bool training) {
+ReferenceResult run_reference(const LogitsOf& logits_of, const Weights& weights,
+                              const Tensor& tokens, const Tensor& targets) {
   Weights leaves;
   for (const auto& [name, value] : weights) {
     leaves[name] = value.detach().clone().set_requires_grad(true);
   }
-  const Reference reference(spec, leaves, tokens.size(0), step, training);
-  const Tensor logits = reference.logits(tokens);
+  const Tensor logits = logits_of(leaves, tokens);
   const Tensor loss = at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
   loss.backward();
   ReferenceResult result;
@@ -140,6 +154,14 @@ ReferenceResult run_reference(const GptSpec& spec, const Weights& weights, const
   }
   result.norm = std::sqrt(squares);
   return result;
+}
+
+ReferenceResult run_reference(const GptSpec& spec, const Weights& weights, const Tensor& tokens,
+                              const Tensor& targets, std::uint64_t step, bool training) {
+  const auto logits = [&](const Weights& leaves, const Tensor& in) {
+    return Reference(spec, leaves, in.size(0), step, training).logits(in);
+  };
+  return run_reference(logits, weights, tokens, targets);
 }
 
 Tensor some_tokens(std::int64_t samples, std::int64_t context, std::int64_t vocabulary, int seed) {

@@ -1,11 +1,13 @@
-// A GPT of one process, written with libtorch's own operations: what every grid must agree with.
+// Models of one process, written with libtorch's own operations: what every grid must agree with.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
 #include "fourfold/model/gpt.hpp"
+#include "fourfold/model/llama.hpp"
 
 namespace fourfold::test {
 
@@ -23,6 +25,7 @@ struct ReferenceResult {
 
 /// The parameters that every rank initialises its part of, in the master type.
 Weights initial_weights(const model::GptSpec& spec);
+Weights initial_weights(const model::LlamaSpec& spec);
 
 /// With noise added, so that no bias is zero and no scale one.
 Weights perturbed(const Weights& weights);
@@ -36,6 +39,14 @@ Weights in_float64(const Weights& weights, const nn::Precision& precision);
 ReferenceResult run_reference(const model::GptSpec& spec, const Weights& weights,
                               const Tensor& tokens, const Tensor& targets, std::uint64_t step,
                               bool training);
+
+ReferenceResult run_reference(const model::LlamaSpec& spec, const Weights& weights,
+                              const Tensor& tokens, const Tensor& targets);
+
+/// The same for any model: `logits` of tokens.
+using LogitsOf = std::function<Tensor(const Weights& weights, const Tensor& tokens)>;
+ReferenceResult run_reference(const LogitsOf& logits, const Weights& weights, const Tensor& tokens,
+                              const Tensor& targets);
 
 /// Deterministic tokens, samples × context.
 Tensor some_tokens(std::int64_t samples, std::int64_t context, std::int64_t vocabulary, int seed);

@@ -1,6 +1,5 @@
 // What a rank needs on a grid, and grids that are chosen with regard to it.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/model/fit.hpp"
 #include "fourfold/train/rank_memory.hpp"
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/model/fit.hpp"
 #include "fourfold/train/bench.hpp"
 #include "fourfold/train/dry_run.hpp"
 #include "fourfold/train/setup.hpp"

@@ -1,11 +1,11 @@
 // The grid that a configuration gets when it names none, and what is said about it.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/model/fit.hpp"
 #include "fourfold/train/settle.hpp"
 
 #include <gtest/gtest.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/model/fit.hpp"
 #include "fourfold/train/setup.hpp"
 
 #include "tests/train/gpt_recipe.hpp"
