@@ -53,7 +53,9 @@ TEST_P(LlamaOnGridsOf8, CheckpointedPassesEqualSerial) {
 
 TEST_P(LlamaOnGridsOf8, AnyNumberOfKvHeadsEqualsSerial) {
   for (const std::int64_t kv_heads : {1, 4, 8}) {
-    run_case(LlamaCase{.sizes = GetParam(), .spec = small_spec(kv_heads)});
+    LlamaCase c{.sizes = GetParam(), .spec = small_spec(kv_heads)};
+    c.spec.width = 64;  // a head of 8 columns can be cut into 8 slices
+    run_case(c);
   }
 }
 
@@ -81,6 +83,7 @@ TEST(LlamaGrids, KeysAndValuesThatCannotBeSliced) {
 TEST(LlamaGrids, OnASquareBySumma) {
   for (const std::int64_t kv_heads : {1, 2, 8}) {
     LlamaSpec spec = small_spec(kv_heads);
+    spec.width = 64;
     spec.execution.algorithm = nn::Algorithm::kSumma;
     for (const grid::Sizes& sizes :
          {grid::Sizes{.x = 2, .y = 2}, grid::Sizes{.x = 2, .y = 2, .z = 2}}) {
@@ -93,8 +96,9 @@ TEST(LlamaGrids, OfManyRanks) {
   LlamaSpec spec = small_spec();
   spec.heads = 4;
   run_case(LlamaCase{.sizes = {.x = 4, .y = 4, .z = 4}, .spec = spec, .samples = 16});
-  spec.width = 36;
-  spec.heads = 6;
+  spec.width = 54;
+  spec.heads = 9;
+  spec.kv_heads = 3;
   spec.hidden = 42;
   spec.context = 9;
   run_case(LlamaCase{.sizes = {.x = 3, .y = 3, .z = 3}, .spec = spec, .samples = 9});
