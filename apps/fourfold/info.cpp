@@ -35,7 +35,7 @@ struct RankInfo {
   std::array<char, 64> cores{};
   double gemm_f32 = 0;
   double gemm_bf16 = 0;
-  std::array<std::int64_t, kChoices> special{};  ///< by choice: whether it is used
+  std::array<std::int64_t, kChoices> ways{};  ///< by choice: the way that is taken
 };
 
 RankInfo measure(comm::World& world, const comm::Communicator& everyone) {
@@ -44,7 +44,7 @@ RankInfo measure(comm::World& world, const comm::Communicator& everyone) {
   info.threads = launch::kernel_threads();
   std::snprintf(info.cores.data(), info.cores.size(), "%s", launch::bind_to_cores().cores.c_str());
   for (std::size_t i = 0; i < kChoices; ++i) {
-    info.special[i] = takes_special_way(static_cast<Choice>(i)) ? 1 : 0;
+    info.ways[i] = way_of(static_cast<Choice>(i));
   }
   // All ranks measure at once, as in training, since they share the memory and the power of the
   // machine.
@@ -84,7 +84,7 @@ std::string tiles() {
 /// same way.
 bool ranks_agree(const std::vector<RankInfo>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(),
-                     [&](const RankInfo& rank) { return rank.special == ranks[0].special; });
+                     [&](const RankInfo& rank) { return rank.ways == ranks[0].ways; });
 }
 
 nlohmann::json choices() {

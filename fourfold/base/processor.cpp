@@ -2,6 +2,7 @@
 #include "fourfold/base/processor.hpp"
 
 #include <cstdlib>
+#include <span>
 #include <string_view>
 
 #include "fourfold/base/error.hpp"
@@ -15,60 +16,83 @@ namespace fourfold {
 
 namespace {
 
+struct Way {
+  const char* name;
+  const char* needs;  ///< the instructions without which it does not run; null: it runs everywhere
+};
+
 struct Words {
   const char* name;
   const char* variable;
-  const char* special;
-  const char* plain;
-  const char* needs;  ///< what the special implementation needs; null: it runs everywhere
+  std::span<const Way> ways;
 };
 
+constexpr Way kVectors[] = {
+    {"plain", nullptr}, {"avx2", "AVX2 and FMA"}, {"avx512", "AVX-512 (F, BW, DQ and VL)"}};
+constexpr Way kBf16Products[] = {{"float", nullptr}, {"native", nullptr}};
+
 constexpr std::array<Words, kChoices> kWords = {
-    {{"vectors", "FOURFOLD_VECTORS", "wide", "plain", "AVX2 and FMA"},
-     {"bf16 products", "FOURFOLD_BF16_PRODUCTS", "native", "float", nullptr}}};
+    {{"vectors", "FOURFOLD_VECTORS", kVectors},
+     {"bf16 products", "FOURFOLD_BF16_PRODUCTS", kBf16Products}}};
 
 const Words& words_of(Choice choice) {
   return kWords[static_cast<std::size_t>(choice)];
+}
+
+const Way& words_of(Choice choice, int way) {
+  return words_of(choice).ways[static_cast<std::size_t>(way)];
 }
 
 std::atomic<std::int8_t>& state_of(Choice choice) {
   return detail::choice_states[static_cast<std::size_t>(choice)];
 }
 
-/// Whether the special implementation is fast on this processor.
-bool suits_processor(Choice choice) {
+/// The best way on this processor.
+int best_way(Choice choice) {
 #ifdef __x86_64__
   switch (choice) {
-    case Choice::kVectors:
-      return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    case Choice::kVectors: {
+      const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+      return avx2 && has_avx512() ? 2 : avx2 ? 1 : 0;
+    }
     case Choice::kBf16Products:
-      return __builtin_cpu_supports("avx512bf16") != 0;
+      return __builtin_cpu_supports("avx512bf16") != 0 ? 1 : 0;
   }
-  return false;
+  return 0;
 #else
-  return choice == Choice::kBf16Products;
+  return choice == Choice::kBf16Products ? 1 : 0;
 #endif
 }
 
-void check_possible(Choice choice, bool special, const char* asked) {
-  if (!special || can_take_special_way(choice)) return;
-  throw ConfigError(concat(asked, ": this processor has no ", words_of(choice).needs, "; ",
-                           words_of(choice).plain, " runs everywhere"));
+void check_possible(Choice choice, int way, const char* asked) {
+  if (can_take_way(choice, way)) return;
+  throw ConfigError(concat(asked, ": this processor has no ", words_of(choice, way).needs, "; ",
+                           words_of(choice, 0).name, " runs everywhere"));
+}
+
+/// "plain, avx2 or avx512".
+std::string names_of(const Words& words) {
+  std::string names = words.ways[0].name;
+  for (std::size_t i = 1; i < words.ways.size(); ++i) {
+    names += concat(i + 1 < words.ways.size() ? ", " : " or ", words.ways[i].name);
+  }
+  return names;
 }
 
 /// Decides by the variable, if it is set and not empty, or by the processor.
-bool decide(Choice choice) {
+int decide(Choice choice) {
   const Words& words = words_of(choice);
   const char* text = std::getenv(words.variable);
-  if (text == nullptr || *text == '\0') return suits_processor(choice);
+  if (text == nullptr || *text == '\0') return best_way(choice);
   const std::string_view value(text);
   const std::string asked = concat(words.variable, "=", value);
-  if (value != words.special && value != words.plain) {
-    throw ConfigError(concat(asked, " must be ", words.special, " or ", words.plain,
-                             ", or not set: then the processor decides"));
+  for (int way = 0; way < ways_of(choice); ++way) {
+    if (value != words_of(choice, way).name) continue;
+    check_possible(choice, way, asked.c_str());
+    return way;
   }
-  check_possible(choice, value == words.special, asked.c_str());
-  return value == words.special;
+  throw ConfigError(
+      concat(asked, " must be ", names_of(words), ", or not set: then the processor decides"));
 }
 
 }  // namespace
@@ -77,34 +101,37 @@ namespace detail {
 
 std::array<std::atomic<std::int8_t>, kChoices> choice_states = {{kUnknown, kUnknown}};
 
-bool settle_choice(Choice choice) {
-  const bool special = decide(choice);
-  state_of(choice) = special ? kSpecialWay : kPlainWay;
-  return special;
+int settle_choice(Choice choice) {
+  const int way = decide(choice);
+  state_of(choice) = static_cast<std::int8_t>(way);
+  return way;
 }
 
 }  // namespace detail
 
 void check_choices() {
-  for (std::size_t i = 0; i < kChoices; ++i) takes_special_way(static_cast<Choice>(i));
+  for (std::size_t i = 0; i < kChoices; ++i) way_of(static_cast<Choice>(i));
 }
 
 ChoiceText describe(Choice choice) {
   const Words& words = words_of(choice);
   const char* text = std::getenv(words.variable);
   const bool forced = text != nullptr && *text != '\0';
-  return {words.name, takes_special_way(choice) ? words.special : words.plain,
+  return {words.name, words_of(choice, way_of(choice)).name,
           forced ? words.variable : "by processor"};
 }
 
-bool can_take_special_way(Choice choice) {
-  return words_of(choice).needs == nullptr || suits_processor(choice);
+int ways_of(Choice choice) {
+  return static_cast<int>(words_of(choice).ways.size());
 }
 
-ForcedChoice::ForcedChoice(Choice choice, bool special)
-    : choice_(choice), before_(state_of(choice)) {
-  check_possible(choice, special, words_of(choice).special);
-  state_of(choice) = special ? detail::kSpecialWay : detail::kPlainWay;
+bool can_take_way(Choice choice, int way) {
+  return words_of(choice, way).needs == nullptr || way <= best_way(choice);
+}
+
+ForcedChoice::ForcedChoice(Choice choice, int way) : choice_(choice), before_(state_of(choice)) {
+  check_possible(choice, way, words_of(choice, way).name);
+  state_of(choice) = static_cast<std::int8_t>(way);
 }
 
 ForcedChoice::~ForcedChoice() {

@@ -1,6 +1,6 @@
-// Choices between two implementations, depending on the processor. This is the only place that
-// queries the processor. An environment variable can force each choice, so that both
-// implementations can be run and tested on one machine.
+// Choices between implementations, depending on the processor. This is the only place that queries
+// the processor. An environment variable can force each choice, so that all implementations that
+// the processor supports can be run and tested on one machine.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,14 +12,15 @@
 
 namespace fourfold {
 
-/// Each choice has an implementation with special instructions and one without.
+/// Each choice has ways, counted from 0. Way 0 is plain: it runs on every processor. The others use
+/// special instructions, and later ones are better where they are supported.
 enum class Choice {
-  /// Loops compiled for AVX2 and FMA, or for every processor: FOURFOLD_VECTORS=wide|plain. "wide"
-  /// needs the instructions. The two may round differently: fused products are rounded once, and
-  /// sums are formed in another order.
+  /// Loops compiled for every processor, for AVX2 and FMA, or for AVX-512 (decision 023):
+  /// FOURFOLD_VECTORS=plain|avx2|avx512. The ways may round differently: fused products are rounded
+  /// once, and sums are formed in another order.
   kVectors,
-  /// Products of bf16 by libtorch's kernels for bf16, or by way of float:
-  /// FOURFOLD_BF16_PRODUCTS=native|float. Both run on every processor (docs/decisions/006).
+  /// Products of bf16 by way of float, or by libtorch's kernels for bf16:
+  /// FOURFOLD_BF16_PRODUCTS=float|native. Both run on every processor (docs/decisions/006).
   kBf16Products
 };
 inline constexpr std::size_t kChoices = 2;
@@ -32,34 +33,43 @@ void check_choices();
 /// A choice as text, for people.
 struct ChoiceText {
   std::string name;  ///< "vectors", "bf16 products"
-  std::string way;   ///< the value of the variable: "wide", "plain", "native", "float"
+  std::string way;   ///< the value of the variable: "plain", "avx2", "avx512", "native", "float"
   std::string by;    ///< the variable if it is set, "by processor" otherwise
 };
 ChoiceText describe(Choice choice);
 
-/// Whether this processor supports the implementation with special instructions. (The other one
-/// runs everywhere.)
-bool can_take_special_way(Choice choice);
+/// The number of ways of a choice, and whether this processor supports one of them.
+int ways_of(Choice choice);
+bool can_take_way(Choice choice, int way);
+
+/// Whether this processor supports a way with special instructions.
+inline bool can_take_special_way(Choice choice) {
+  return can_take_way(choice, 1);
+}
 
 namespace detail {
-enum ChoiceState : std::int8_t { kUnknown = -1, kPlainWay = 0, kSpecialWay = 1 };
+inline constexpr std::int8_t kUnknown = -1;
 extern std::array<std::atomic<std::int8_t>, kChoices> choice_states;
-bool settle_choice(Choice choice);
+int settle_choice(Choice choice);
 }  // namespace detail
 
-/// Whether the implementation with special instructions is used. This is cheap: kernels ask at
-/// every call.
-inline bool takes_special_way(Choice choice) {
+/// The way that is taken. This is cheap: kernels ask at every call.
+inline int way_of(Choice choice) {
   const std::int8_t state =
       detail::choice_states[static_cast<std::size_t>(choice)].load(std::memory_order_relaxed);
-  return state == detail::kUnknown ? detail::settle_choice(choice) : state == detail::kSpecialWay;
+  return state == detail::kUnknown ? detail::settle_choice(choice) : state;
+}
+
+/// Whether an implementation with special instructions is used.
+inline bool takes_special_way(Choice choice) {
+  return way_of(choice) > 0;
 }
 
 /// Forces a choice in this process, for all threads, while it lives. It is for tests that compare
-/// the two implementations. Throws ConfigError if the processor does not support the special one.
+/// the implementations. Throws ConfigError if the processor does not support the way.
 class ForcedChoice {
  public:
-  ForcedChoice(Choice choice, bool special);
+  ForcedChoice(Choice choice, int way);
   ForcedChoice(const ForcedChoice&) = delete;
   ForcedChoice& operator=(const ForcedChoice&) = delete;
   ~ForcedChoice();

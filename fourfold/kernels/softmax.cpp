@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "fourfold/kernels/exponential.hpp"
+#include "fourfold/kernels/maximum.hpp"
 #include "fourfold/kernels/simd.hpp"
 
 namespace fourfold::kernels {
@@ -18,10 +18,7 @@ struct Softmax {
                                                 A* inverse) {
     for (std::int64_t r = 0; r < block.rows; ++r, scores += block.keys) {
       const std::int64_t seen = block.first + r + 1;
-      A largest = scores[0];
-#pragma omp simd reduction(max : largest)
-      for (std::int64_t i = 0; i < seen; ++i) largest = std::max(largest, scores[i]);
-      largest *= scale;
+      const A largest = scale * largest_of(scores, seen, scores[0]);
       A sum = 0;
 #pragma omp simd reduction(+ : sum)
       for (std::int64_t i = 0; i < seen; ++i) {

@@ -7,6 +7,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/exponential.hpp"
+#include "fourfold/kernels/maximum.hpp"
 #include "fourfold/kernels/simd.hpp"
 
 namespace fourfold::kernels {
@@ -39,10 +40,7 @@ struct Maxima {
   [[gnu::always_inline]] static inline void run(const T* logits, std::int64_t valid,
                                                 std::int64_t rows, std::int64_t n, A* largest) {
     for (std::int64_t r = 0; r < rows; ++r, logits += n) {
-      A found = -std::numeric_limits<A>::infinity();
-#pragma omp simd reduction(max : found)
-      for (std::int64_t i = 0; i < valid; ++i) found = std::max(found, A{widen(logits[i])});
-      largest[r] = found;
+      largest[r] = largest_of(logits, valid, -std::numeric_limits<A>::infinity());
     }
   }
 };

@@ -82,7 +82,7 @@ TEST(Info, TheKernelsOfOpenBlasFitTheProcessor) {
 }
 
 TEST(CommandLine, AForcedChoiceThatIsNoneIsOneLineWithStatusTwo) {
-  for (const char* variable : {"FOURFOLD_VECTORS=avx512", "FOURFOLD_BF16_PRODUCTS=fast"}) {
+  for (const char* variable : {"FOURFOLD_VECTORS=wide", "FOURFOLD_BF16_PRODUCTS=fast"}) {
     for (const auto& arguments : {std::vector<std::string>{"info"}, {"info", "--ranks", "2"}}) {
       std::vector<std::string> command = {FOURFOLD_PROGRAM};
       command.insert(command.end(), arguments.begin(), arguments.end());

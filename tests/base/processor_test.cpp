@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/base/processor.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <optional>
 
 #include <gtest/gtest.h>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -59,19 +61,30 @@ TEST(Processor, TheVariableDecidesOnBf16ProductsOnEveryProcessor) {
 }
 
 TEST(Processor, TheVariableDecidesOnVectors) {
-  {
-    const Variable variable("FOURFOLD_VECTORS", "plain");
-    EXPECT_FALSE(takes_special_way(Choice::kVectors));
-    EXPECT_EQ(describe(Choice::kVectors).way, "plain");
+  const std::array<std::pair<const char*, const char*>, 3> ways = {
+      {{"plain", ""}, {"avx2", "AVX2 and FMA"}, {"avx512", "AVX-512 (F, BW, DQ and VL)"}}};
+  EXPECT_EQ(ways_of(Choice::kVectors), 3);
+  for (int way = 0; way < 3; ++way) {
+    const auto& [value, needs] = ways[static_cast<std::size_t>(way)];
+    const Variable variable("FOURFOLD_VECTORS", value);
+    if (can_take_way(Choice::kVectors, way)) {
+      EXPECT_EQ(refusal(), "accepted");
+      EXPECT_EQ(way_of(Choice::kVectors), way);
+      EXPECT_EQ(takes_special_way(Choice::kVectors), way > 0);
+      EXPECT_EQ(describe(Choice::kVectors).way, value);
+      EXPECT_EQ(describe(Choice::kVectors).by, "FOURFOLD_VECTORS");
+    } else {
+      EXPECT_EQ(refusal(), concat("FOURFOLD_VECTORS=", value, ": this processor has no ", needs,
+                                  "; plain runs everywhere"));
+    }
   }
-  const Variable variable("FOURFOLD_VECTORS", "wide");
-  if (can_take_special_way(Choice::kVectors)) {
-    EXPECT_TRUE(takes_special_way(Choice::kVectors));
-    EXPECT_EQ(describe(Choice::kVectors).by, "FOURFOLD_VECTORS");
-  } else {
-    EXPECT_EQ(refusal(),
-              "FOURFOLD_VECTORS=wide: this processor has no AVX2 and FMA; plain runs everywhere");
-  }
+}
+
+/// A processor with a later way has those before it, too.
+TEST(Processor, WaysOfVectorsIncludeThoseBefore) {
+  EXPECT_TRUE(can_take_way(Choice::kVectors, 0));
+  EXPECT_EQ(can_take_way(Choice::kVectors, 2),
+            has_avx512() && can_take_special_way(Choice::kVectors));
 }
 
 TEST(Processor, WithoutAVariableTheProcessorDecides) {
@@ -79,7 +92,9 @@ TEST(Processor, WithoutAVariableTheProcessorDecides) {
     const Variable vectors("FOURFOLD_VECTORS", value);
     const Variable products("FOURFOLD_BF16_PRODUCTS", value);
     EXPECT_EQ(refusal(), "accepted");
-    EXPECT_EQ(takes_special_way(Choice::kVectors), can_take_special_way(Choice::kVectors));
+    int best = 0;
+    for (int way = 0; way < 3; ++way) best = can_take_way(Choice::kVectors, way) ? way : best;
+    EXPECT_EQ(way_of(Choice::kVectors), best);
     for (const Choice choice : {Choice::kVectors, Choice::kBf16Products}) {
       EXPECT_EQ(describe(choice).by, "by processor");
     }
@@ -90,13 +105,14 @@ TEST(Processor, OtherValuesAreRefused) {
   {
     const Variable variable("FOURFOLD_BF16_PRODUCTS", "Native");
     EXPECT_EQ(refusal(),
-              "FOURFOLD_BF16_PRODUCTS=Native must be native or float, or not set: then the "
+              "FOURFOLD_BF16_PRODUCTS=Native must be float or native, or not set: then the "
               "processor decides");
     EXPECT_THROW(takes_special_way(Choice::kBf16Products), ConfigError) << "still";
   }
-  const Variable variable("FOURFOLD_VECTORS", "avx2");
+  const Variable variable("FOURFOLD_VECTORS", "wide");
   EXPECT_EQ(refusal(),
-            "FOURFOLD_VECTORS=avx2 must be wide or plain, or not set: then the processor decides");
+            "FOURFOLD_VECTORS=wide must be plain, avx2 or avx512, or not set: then the processor "
+            "decides");
 }
 
 TEST(Processor, TestsForceAChoiceForAWhile) {

@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/both_ways.hpp"
+#include "tests/support/every_way.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -120,7 +120,7 @@ TYPED_TEST(CombineTyped, BothWaysGiveTheSameBits) {
   }
   for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
     std::vector<TypeParam> plain(a.size());
-    both_ways(Choice::kVectors, [&](bool wide) {
+    in_every_way(Choice::kVectors, [&](bool wide) {
       std::vector<TypeParam> out(a.size());
       TestFixture::combine(out, a, b, op);
       if (!wide) plain = out;

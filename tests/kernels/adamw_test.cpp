@@ -12,7 +12,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/both_ways.hpp"
+#include "tests/support/every_way.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -55,7 +55,7 @@ void compare(at::ScalarType type, double tolerance) {
 }
 
 TEST(AdamW, EqualsTheTextbook) {
-  both_ways(Choice::kVectors, [](bool) {
+  in_every_way(Choice::kVectors, [](bool) {
     compare(at::kDouble, 1e-14);
     compare(at::kFloat, 2e-6);
   });
@@ -64,8 +64,9 @@ TEST(AdamW, EqualsTheTextbook) {
 TEST(AdamW, SumOfSquares) {
   const Tensor values = at::randn({10007}, at::kFloat);
   const double expected = values.to(at::kDouble).square().sum().item<double>();
-  both_ways(Choice::kVectors,
-            [&](bool) { EXPECT_NEAR(kernels::sum_of_squares(values), expected, 1e-9 * expected); });
+  in_every_way(Choice::kVectors, [&](bool) {
+    EXPECT_NEAR(kernels::sum_of_squares(values), expected, 1e-9 * expected);
+  });
   EXPECT_EQ(kernels::sum_of_squares(at::empty({0}, at::kFloat)), 0);
 }
 

@@ -11,7 +11,7 @@
 #include "fourfold/base/text.hpp"
 #include "fourfold/kernels/simd.hpp"
 
-#include "tests/support/both_ways.hpp"
+#include "tests/support/every_way.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -42,10 +42,10 @@ TEST(Exponential, IsWithinTwoUnitsInTheLastPlace) {
   }
   std::vector<float> out(in.size());
   const auto count = static_cast<std::int64_t>(in.size());
-  both_ways(Choice::kVectors, [&](bool wide) {
+  in_every_way(Choice::kVectors, [&](int) {
     kernels::run_vectorised<Exponentials>(in.data(), out.data(), count);
     const double worst = worst_ulp(in, out);
-    RecordProperty(wide ? "ulp_wide" : "ulp_plain", concat(worst));
+    RecordProperty(concat("ulp_", describe(Choice::kVectors).way), concat(worst));
     EXPECT_LE(worst, kBound);
   });
 }

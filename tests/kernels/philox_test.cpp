@@ -7,7 +7,7 @@
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/both_ways.hpp"
+#include "tests/support/every_way.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -31,7 +31,7 @@ void compare() {
 }
 
 TEST(Philox, GivesTheNumbersOfATenInBothWays) {
-  both_ways(Choice::kVectors, [](bool) { compare(); });
+  in_every_way(Choice::kVectors, [](bool) { compare(); });
 }
 
 }  // namespace

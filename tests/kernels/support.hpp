@@ -12,7 +12,7 @@
 
 #include "fourfold/kernels/elements.hpp"
 
-#include "tests/support/both_ways.hpp"
+#include "tests/support/every_way.hpp"
 
 namespace fourfold::test {
 
@@ -41,7 +41,7 @@ inline double tolerance_of(at::ScalarType type) {
 /// numbers.
 template <class Body>
 void in_every_type_and_way(const Body& body) {
-  both_ways(Choice::kVectors, [&](bool) {
+  in_every_way(Choice::kVectors, [&](bool) {
     for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
       SCOPED_TRACE(c10::toString(type));
       at::manual_seed(5);

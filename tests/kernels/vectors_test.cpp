@@ -19,7 +19,7 @@
 #include "fourfold/kernels/softmax.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
 
-#include "tests/support/both_ways.hpp"
+#include "tests/support/every_way.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -49,13 +49,13 @@ double difference(const Tensor& a, const Tensor& b) {
   return at::sub(a.to(at::kDouble), b.to(at::kDouble)).abs().max().item<double>() / size;
 }
 
-/// Calls body(type), which returns the kernel's results, in both ways. What it draws must be the
+/// Calls body(type), which returns the kernel's results, in every way. What it draws must be the
 /// same each time.
 template <class Body>
-void expect_near_in_both_ways(const Body& body) {
+void expect_near_in_every_way(const Body& body) {
   for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
     std::vector<Results> found;
-    both_ways(Choice::kVectors, [&](bool) {
+    in_every_way(Choice::kVectors, [&](bool) {
       at::manual_seed(5);
       found.push_back(body(type));
     });
@@ -73,7 +73,7 @@ Tensor some(at::ScalarType type, std::int64_t rows = kRows, std::int64_t width =
 }
 
 TEST(Vectors, Gelu) {
-  expect_near_in_both_ways([](at::ScalarType type) -> Results {
+  expect_near_in_every_way([](at::ScalarType type) -> Results {
     const Tensor x = some(type);
     Tensor y = at::empty_like(x);
     Tensor dx = at::empty_like(x);
@@ -84,7 +84,7 @@ TEST(Vectors, Gelu) {
 }
 
 TEST(Vectors, NormOfWholeRows) {
-  expect_near_in_both_ways([](at::ScalarType type) -> Results {
+  expect_near_in_every_way([](at::ScalarType type) -> Results {
     const auto wide = kernels::statistics_type(type);
     const Tensor x = some(type);
     const Tensor scale = at::randn({kWidth}, wide);
@@ -100,7 +100,7 @@ TEST(Vectors, NormOfWholeRows) {
 }
 
 TEST(Vectors, NormOfPartsOfRows) {
-  expect_near_in_both_ways([](at::ScalarType type) -> Results {
+  expect_near_in_every_way([](at::ScalarType type) -> Results {
     const auto wide = kernels::statistics_type(type);
     const Tensor x = some(type);
     const Tensor dy = some(type);
@@ -145,7 +145,7 @@ Results softmax(at::ScalarType type) {
 }
 
 TEST(Vectors, SoftmaxOfAttention) {
-  expect_near_in_both_ways([](at::ScalarType type) -> Results {
+  expect_near_in_every_way([](at::ScalarType type) -> Results {
     if (type == at::kDouble) return softmax<double>(type);
     if (type == at::kFloat) return softmax<float>(type);
     return {};  // attention computes bf16 in float
@@ -153,7 +153,7 @@ TEST(Vectors, SoftmaxOfAttention) {
 }
 
 TEST(Vectors, LossAndTable) {
-  expect_near_in_both_ways([](at::ScalarType type) -> Results {
+  expect_near_in_every_way([](at::ScalarType type) -> Results {
     const auto wide = kernels::statistics_type(type);
     const grid::Range here{5, 5 + kWidth};
     Tensor logits = some(type);
@@ -172,7 +172,7 @@ TEST(Vectors, LossAndTable) {
 }
 
 TEST(Vectors, SumsOfMixedTypes) {
-  expect_near_in_both_ways([](at::ScalarType type) -> Results {
+  expect_near_in_every_way([](at::ScalarType type) -> Results {
     const Tensor matrix = some(type);
     const Tensor sums = kernels::column_sums(matrix);
     const Tensor sum = some(kernels::statistics_type(type));
@@ -186,7 +186,7 @@ TEST(Vectors, SumsOfMixedTypes) {
 TEST(Vectors, RandomNumbersHaveTheSameBits) {
   for (const auto type : {at::kDouble, at::kFloat}) {
     std::vector<Results> found;
-    both_ways(Choice::kVectors, [&](bool) {
+    in_every_way(Choice::kVectors, [&](bool) {
       at::manual_seed(5);
       const kernels::Key key = kernels::key_of(3, "numbers");
       Tensor weights = at::empty({kRows, kWidth}, type);

@@ -11,7 +11,7 @@
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/tensor/torch.hpp"
 
-#include "tests/support/both_ways.hpp"
+#include "tests/support/every_way.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -84,7 +84,7 @@ double bf16_tolerance(bool native, const Sizes& s) {
 }
 
 TEST(Product, OfBf16IsNearDoubleInBothWays) {
-  both_ways(Choice::kBf16Products, [](bool native) {
+  in_every_way(Choice::kBf16Products, [](bool native) {
     for (const Sizes& s : kSizes) {
       for (const auto out_type : {at::kBFloat16, at::kFloat}) {
         EXPECT_LE(worst_error(s, at::kBFloat16, out_type), bf16_tolerance(native, s))
@@ -120,7 +120,7 @@ TEST(Product, OfBf16IsRoundedOnceByOneDnn) {
 /// Small products never round partial sums, whichever way is taken: the sum of 256 and 256 ones in
 /// bf16 would stay at 256.
 TEST(Product, SmallOnesSumInFloat) {
-  both_ways(Choice::kBf16Products, [](bool) {
+  in_every_way(Choice::kBf16Products, [](bool) {
     Tensor a = at::ones({1, 257}).to(at::kBFloat16);
     a[0][0] = 256;
     const Tensor b = at::ones({257, 4}).to(at::kBFloat16);
@@ -143,7 +143,7 @@ TEST(Product, OfBf16RunsNativelyWithoutOneDnn) {
 }
 
 TEST(Product, NeedsOnlyWorkspace) {
-  both_ways(Choice::kBf16Products, [](bool) {
+  in_every_way(Choice::kBf16Products, [](bool) {
     for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
       for (const auto out_type : {type, type == at::kBFloat16 ? at::kFloat : type}) {
         for (const Into into : {Into::kNew, Into::kSum}) {
@@ -173,7 +173,7 @@ TEST(Product, OfBf16ByWayOfFloatCopiesIntoWorkspace) {
 }
 
 TEST(Product, OfMetaTensorsNeedsNothing) {
-  both_ways(Choice::kBf16Products, [](bool) {
+  in_every_way(Choice::kBf16Products, [](bool) {
     for (const auto type : {at::kFloat, at::kBFloat16}) {
       const auto options = at::TensorOptions(type).device(at::kMeta);
       const Tensor a = at::empty({65, 130}, options);

@@ -12,7 +12,7 @@
 #include "fourfold/train/setup.hpp"
 
 #include "tests/model/reference.hpp"
-#include "tests/support/both_ways.hpp"
+#include "tests/support/every_way.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/train/closed_forms.hpp"
 #include "tests/train/gpt_recipe.hpp"
@@ -246,7 +246,7 @@ TEST(DryRun, MemoryDoesNotDependOnTheProcessor) {
   for (const GptSpec& spec : settings(odd_spec())) {
     std::vector<StepRecord> records;
     for (const Choice choice : {Choice::kBf16Products, Choice::kVectors}) {
-      both_ways(choice, [&](bool) {
+      in_every_way(choice, [&](bool) {
         records.push_back(train::dry_run(grid::Grid({.x = 2, .y = 2}), 1, recipe_of(spec)));
       });
     }
