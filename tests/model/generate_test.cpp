@@ -78,6 +78,55 @@ TEST(Generate, LogitsAreTheReferencesOnEveryGrid) {
   }
 }
 
+/// The largest difference between the logits of a text that grows, and those of the same tokens
+/// read afresh each time.
+double worst_difference(const tensor::Mesh& mesh, const model::Transformer& model) {
+  model::Text text(mesh, model, {3, 1, 4});
+  double worst = 0;
+  for (std::int64_t token = 0; text.tokens().size() < 20; ++token) {
+    const std::vector<double> fresh = model::next_logits(mesh, model, text.tokens(), 35);
+    const std::vector<double> grown = text.next_logits(35);
+    for (std::size_t i = 0; i < 35; ++i) worst = std::max(worst, std::abs(grown[i] - fresh[i]));
+    text.add(token * 11 % 35);
+  }
+  return worst;
+}
+
+TEST(Generate, ATextThatGrowsHasTheLogitsOfOneThatIsReadAfresh) {
+  using nn::Algorithm;
+  const std::vector<std::pair<grid::Sizes, Algorithm>> cases = {
+      {{}, Algorithm::k4d},
+      {{.x = 2, .y = 2}, Algorithm::k4d},
+      {{.y = 4}, Algorithm::k4d},
+      {{.x = 2, .y = 2}, Algorithm::kSumma}};
+  for (const auto& [sizes, algorithm] : cases) {
+    const grid::Grid grid(sizes);
+    const bool summa = algorithm == Algorithm::kSumma;
+    const std::int64_t samples = summa ? sizes.y : 1;
+    const auto activations = summa ? nn::Activations::kSharded : nn::Activations::kReplicated;
+    on_threads(grid.ranks(), [&](comm::World& world) {
+      const tensor::Mesh mesh(world, grid);
+      model::GptSpec gpt = spec_of();  // the text becomes longer than its context
+      gpt.algorithm = algorithm;
+      gpt.activations = activations;
+      const double of_gpt = worst_difference(mesh, model::Gpt(mesh, gpt, samples));
+      expect_on_all_ranks(world, of_gpt < 1e-10, concat(grid, ", gpt: ", of_gpt));
+      model::LlamaSpec llama{.vocabulary = 37,
+                             .width = 32,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .hidden = 24,
+                             .layers = 2,
+                             .context = 64};
+      llama.execution = {.algorithm = algorithm,
+                         .activations = activations,
+                         .precision = nn::Precision::float64()};
+      const double of_llama = worst_difference(mesh, model::Llama(mesh, llama, samples));
+      expect_on_all_ranks(world, of_llama < 1e-10, concat(grid, ", llama: ", of_llama));
+    });
+  }
+}
+
 TEST(Generate, PicksAsTheLogitsSay) {
   const std::vector<double> logits = {std::log(0.2), std::log(0.5), -INFINITY, std::log(0.3)};
   const auto shares = [&](const Sampling& sampling) {
