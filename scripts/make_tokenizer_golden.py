@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes the golden files of tests/data/tokenizer_golden_test.cpp with Hugging Face's tokenizers library.
 
 Run it in an environment with `pip install tokenizers`:  scripts/make_tokenizer_golden.py tests/data/golden

@@ -72,10 +72,12 @@ void check_data(const Draft& draft, bool needs_data) {
 void check_vocab(const Draft& draft) {
   const ModelConfig& model = draft.config.model;
   const DataConfig& data = draft.config.data;
-  const bool bytes = data.tokenizer == Tokenizer::kBytes;
+  const bool other = !data.tokenizer_from.empty();
+  const bool bytes = data.tokenizer == Tokenizer::kBytes && !other;
   const std::string place = place_of(draft, {"model.vocab"});
   if (model.vocab == 0 && (!bytes || !data.tokens.empty())) {
-    const char* reason = data.tokens.empty() ? "data.tokenizer" : "data.tokens";
+    const char* from = other ? "data.tokenizer_from" : "data.tokenizer";
+    const char* reason = data.tokens.empty() ? from : "data.tokens";
     throw ConfigError(concat(place, ": model.vocab must be given with ", named(draft, reason),
                              ": the number of different tokens, such as 8192"));
   }

@@ -62,6 +62,7 @@ struct DataConfig {
   std::string tokens;                     ///< a file of tokens
   std::string validation_tokens;          ///< used with `tokens`; empty: a share of these
   Tokenizer tokenizer = Tokenizer::kBpe;  ///< for `text`
+  std::string tokenizer_from;             ///< a tokenizer's folder or tokenizer.json; empty: none
   double validation = 0.05;               ///< share of the data that is kept for validation
   std::string cache;                      ///< folder for prepared data; empty: the user's own
 

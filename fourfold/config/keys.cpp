@@ -116,6 +116,8 @@ std::vector<Key> make_keys() {
       key("data.tokenizer",
           "`bpe` is learned from the text (SentencePiece); `bytes` needs no learning", tokenizers,
           data, &DataConfig::tokenizer),
+      key("data.tokenizer_from", "a tokenizer to use instead: a folder, or a file `tokenizer.json`",
+          Path{}, data, &DataConfig::tokenizer_from),
       key("data.validation", "share of the data that is kept for validation", kShare, data,
           &DataConfig::validation),
       key("data.cache",

@@ -31,6 +31,12 @@ class BpeCollector {
 
   void finish_vocabulary();
 
+  /// Makes space for so many.
+  void reserve_merges(std::size_t merges) {
+    model_.merges.reserve(merges);
+    pairs_.reserve(merges);
+  }
+
   /// Both halves are in GPT-2's alphabet of bytes.
   void add_merge(std::string_view left, std::string_view right);
 

@@ -12,7 +12,7 @@ namespace fourfold::data {
 struct PrepareSpec {
   std::string text;               ///< data.text: a file, or a folder with everything below it
   std::string tokenizer = "bpe";  ///< data.tokenizer: "bpe" or "bytes"
-  /// A folder whose tokenizer is used instead, unchanged. Empty means none.
+  /// A folder whose tokenizer is used instead, unchanged, or a file tokenizer.json. Empty: none.
   std::string tokenizer_folder;
   std::int64_t vocabulary = 0;  ///< model.vocab: the size of the BPE; 0 or 256 for bytes
   double validation = 0.0;      ///< data.validation: the share of the text kept for validation

@@ -58,8 +58,8 @@ std::unique_ptr<Tokenizer> load_gpt2(const std::string& folder) {
 
 }  // namespace
 
-bool has_tokenizer(const std::string& folder) {
-  return files_at(folder).kind != Files::Kind::kNone;
+bool has_tokenizer(const std::string& path) {
+  return !path.empty() && files_at(path).kind != Files::Kind::kNone;
 }
 
 std::string tokenizer_digest(const std::string& path) {

@@ -45,8 +45,8 @@ class Tokenizer {
 /// Each byte is a token; byte 0 ends a text.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
-/// Whether a folder has the files of a tokenizer, valid or not.
-bool has_tokenizer(const std::string& folder);
+/// Whether load_tokenizer would find files, valid or not.
+bool has_tokenizer(const std::string& path);
 
 /// A digest that changes with the files that load_tokenizer would read.
 std::string tokenizer_digest(const std::string& path);

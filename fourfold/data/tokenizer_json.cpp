@@ -153,7 +153,7 @@ class Reader {
 
   void read_merges(const json& merges) {
     if (!merges.is_array()) collector_.fail("it has no list of merges");
-    collector_.model().merges.reserve(merges.size());
+    collector_.reserve_merges(merges.size());
     for (const json& merge : merges) {
       if (merge.is_string()) {
         collector_.add_merge_line(merge.get_ref<const std::string&>());

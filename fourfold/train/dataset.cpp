@@ -18,6 +18,13 @@ struct Streams {
   std::optional<data::Tokens> validation;
 };
 
+/// The tokenizer that is used unchanged, if there is one. Weights need the tokens that they were
+/// trained with, so theirs is used unless another one is given.
+const std::string& given_tokenizer(const config::Config& config) {
+  const std::string& given = config.data.tokenizer_from;
+  return given.empty() ? config.train.init_from : given;
+}
+
 void settle_vocabulary(config::Config& config, std::int64_t vocabulary) {
   if (config.model.vocab == 0) config.model.vocab = vocabulary;
   if (config.model.vocab < vocabulary) {
@@ -33,7 +40,7 @@ Streams open_text(config::Config& config, Dataset& dataset,
   spec.tokenizer = config::to_string(config.data.tokenizer);
   spec.vocabulary = config.model.vocab;
   if (config.data.tokenizer == config::Tokenizer::kBytes) spec.vocabulary = 0;
-  spec.tokenizer_folder = config.train.init_from;  // its weights need its tokens
+  spec.tokenizer_folder = given_tokenizer(config);
   spec.validation = config.data.validation;
   spec.cache = config.data.cache;
   spec.progress = [&](std::string_view stage, double done) {
@@ -55,11 +62,13 @@ Streams open_text(config::Config& config, Dataset& dataset,
 }
 
 Streams open_tokens(config::Config& config, Dataset& dataset, bool look) {
-  const std::string& init_from = config.train.init_from;
+  const std::string& tokenizer = given_tokenizer(config);
   const data::Tokens all(config.data.tokens);
   if (look) all.check_some_below(config.model.vocab);
-  if (!init_from.empty() && data::has_tokenizer(init_from))
-    dataset.tokenizer = data::load_tokenizer(init_from);
+  if (!config.data.tokenizer_from.empty() || data::has_tokenizer(tokenizer)) {
+    dataset.tokenizer = data::load_tokenizer(tokenizer);
+    settle_vocabulary(config, dataset.tokenizer->vocabulary());
+  }
   Streams streams{all, std::nullopt};
   if (!config.data.validation_tokens.empty()) {
     streams.validation.emplace(config.data.validation_tokens);
@@ -88,6 +97,7 @@ void check_inputs(const config::Config& config) {
   check("data.text", config.data.text);
   check("data.tokens", config.data.tokens);
   check("data.validation_tokens", config.data.validation_tokens);
+  check("data.tokenizer_from", config.data.tokenizer_from);
   check("train.init_from", config.train.init_from);
 }
 

@@ -1,6 +1,8 @@
 // What a user gets from `fourfold train`, `sample` and `dryrun`.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <sched.h>
 #include <set>
 
@@ -230,6 +232,35 @@ TEST(Train, BytesTokenFilesAndOtherPrecisions) {
       "tokens", {"--set", "data.text=", "--set", concat("data.tokens=", work.path("tokens.bin"))});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_TRUE(work.has("tokens/model.safetensors"));
+}
+
+TEST(Train, WithTheTokenizerOfAnother) {
+  const Workspace work;
+  const std::string golden = GOLDEN_FOLDER "/llama3";
+  const std::string from = "data.tokenizer_from=" + golden;
+  const Outcome small = work.train("small", {"--set", from});
+  EXPECT_EQ(small.status, 2);
+  EXPECT_NE(small.err.find("model.vocab = 300 is less than the 2007 tokens of the tokenizer"),
+            std::string::npos)
+      << small.err;
+  const Outcome none = work.train("none", {"--set", "data.tokenizer_from=/no/such"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("data.tokenizer_from = /no/such does not exist"), std::string::npos)
+      << none.err;
+  const Outcome bare = work.train("bare", {"--set", "data.tokenizer_from=" + work.path("")});
+  EXPECT_EQ(bare.status, 2);
+  EXPECT_NE(bare.err.find("there is no tokenizer in"), std::string::npos) << bare.err;
+  const Outcome outcome = work.train("run", {"--set", from, "--set", "model.vocab=2007"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::ifstream file(golden + "/tokenizer.json", std::ios::binary);
+  const std::string original{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_FALSE(original.empty());
+  EXPECT_EQ(work.read("run/tokenizer.json"), original);
+  EXPECT_FALSE(work.has("run/vocab.json"));
+  const Outcome sample =
+      Workspace::fourfold({"sample", work.path("run"), "--prompt", "The", "--tokens", "5"});
+  EXPECT_EQ(sample.status, 0) << sample.err;
+  EXPECT_EQ(sample.out.substr(0, 3), "The");
 }
 
 /// Both ways to multiply bf16, on each axis: each follows one rank in float64 to 2% of the loss,

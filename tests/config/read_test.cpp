@@ -26,6 +26,7 @@ tied = false
 tokens = "/data/train.bin"
 validation_tokens = "/data/valid.bin"
 tokenizer = "bytes"
+tokenizer_from = "/data/llama3"
 validation = 0.125
 cache = "/tmp/cache"
 
@@ -81,8 +82,8 @@ memory_gib = 1.5
 Config everything() {
   using grid::Axis;
   return {.model = {"gpt", 1000, 96, 6, 3, 32, 0.25, false},
-          .data = {"", "/data/train.bin", "/data/valid.bin", config::Tokenizer::kBytes, 0.125,
-                   "/tmp/cache"},
+          .data = {"", "/data/train.bin", "/data/valid.bin", config::Tokenizer::kBytes,
+                   "/data/llama3", 0.125, "/tmp/cache"},
           .train = {400, 12, 4, config::Precision::kBf16, 9223372036854775807U, true, 7, 3, 5,
                     "/runs/first"},
           .optim = {0.5, 0.25, {0.5, 0.75}, 0.125, 0.0, 400, 2.0},

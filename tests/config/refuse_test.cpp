@@ -356,6 +356,8 @@ TEST_F(Refuse, Vocabularies) {
   EXPECT_SAYS(refusal(text, {"data.text=", "data.tokens=a.bin", "data.tokenizer=bytes"}),
               "must be given with data.tokens");
   EXPECT_SAYS(refusal(kModel, {"model.vocab=0"}, "", false), "must be given with data.tokenizer");
+  EXPECT_EQ(refusal(text, {"data.tokenizer=bytes", "data.tokenizer_from=/llama3"}),
+            "gpt.toml: model.vocab must be given with data.tokenizer_from = \"/llama3\"" + number);
   EXPECT_EQ(refusal(kSmall, {"data.tokenizer=bytes", "model.vocab=255"}),
             "--set: model.vocab = 255 must be at least 256, or 0, with data.tokenizer = \"bytes\"");
 }
