@@ -2,10 +2,12 @@
 #include "fourfold/comm/communicator.hpp"
 
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/core.hpp"
+#include "fourfold/comm/layer_scope.hpp"
 
 namespace fourfold::comm {
 
@@ -14,18 +16,23 @@ using schedule::Op;
 
 // --- Work
 
+namespace {
+
+void tell_wait_begins(const Core& core, std::int64_t number) {
+  core.observers.tell([&](Observer& observer) { observer.awaited(number); });
+}
+
+void tell_wait_ends(const Core& core, const Issued& issued, const std::optional<Blocked>& blocked) {
+  core.observers.tell([&](Observer& observer) { observer.waited(observed(issued), blocked); });
+}
+
+}  // namespace
+
 void Work::wait() {
   // Every part is waited for, in order. The first failure fails the engine and so all later parts.
   for (Part& part : std::exchange(parts_, {})) {
-    record_wait(part);
-    if (part.issued) core_->engine->wait(part.issued);
-  }
-}
-
-void Work::record_wait(const Part& part) const {
-  // Since the operation was issued, recording may have stopped or switched to another schedule.
-  if (part.recorder != nullptr && part.recorder == core_->recorder) {
-    part.recorder->wait(part.recorded);
+    tell_wait_begins(*core_, part.number);
+    if (part.issued) tell_wait_ends(*core_, *part.issued, core_->engine->wait(part.issued));
   }
 }
 
@@ -46,13 +53,19 @@ Work& Work::operator=(Work&& other) noexcept {
 Work::~Work() {
   for (const Part& part : parts_) {
     try {
-      if (std::uncaught_exceptions() <= unwinding_) record_wait(part);
-      if (!part.issued || part.issued->done) continue;
-      if (std::uncaught_exceptions() > unwinding_) {
-        core_->engine->fail("the rank gave up: an exception left an operation unfinished");
-      } else {
-        core_->engine->wait(part.issued);
+      const bool unwinding = std::uncaught_exceptions() > unwinding_;
+      if (!unwinding) tell_wait_begins(*core_, part.number);
+      if (!part.issued) continue;
+      std::optional<Blocked> blocked;
+      if (!part.issued->done) {
+        if (unwinding) {
+          core_->engine->fail("the rank gave up: an exception left an operation unfinished");
+        } else {
+          blocked = core_->engine->wait(part.issued);
+        }
       }
+      // If the world is gone, so is the lane of the operation.
+      if (!unwinding && core_->engine) tell_wait_ends(*core_, *part.issued, blocked);
     } catch (const std::exception&) {
       // The engine has failed. The next call that can throw will report it.
     }
@@ -178,13 +191,12 @@ Work Communicator::issue(Collective collective, Buffers&& list) const {
 
 Work::Part Communicator::start(const Collective& collective, Buffers&& list) const {
   Work::Part part;
-  if (core_->recorder != nullptr) {
-    part.recorder = core_->recorder;
-    part.recorded =
-        core_->recorder->issue(collective, group().axes, size(), rank(), lane_->id, lane_->reach);
-  }
+  part.number = core_->operations++;
+  const Observed operation{part.number, collective, group(), lane_->id, lane_->reach};
+  core_->observers.tell(
+      [&](Observer& observer) { observer.issued(operation, LayerScope::current()); });
   if (core_->engine && size() > 1) {
-    part.issued = core_->engine->submit(*lane_, collective, std::move(list));
+    part.issued = core_->engine->submit(*lane_, collective, std::move(list), part.number);
     return part;
   }
   if (core_->engine) {
@@ -194,10 +206,7 @@ Work::Part Communicator::start(const Collective& collective, Buffers&& list) con
       run_alone(one, item);
     }
   }
-  Count& count = lane_->counts[static_cast<std::size_t>(collective.op)];
-  ++count.calls;
-  count.payload += collective.payload();
-  count.wire += traffic_of(collective, size(), rank(), lane_->reach);
+  core_->observers.ended(operation, {traffic_of(collective, size(), rank(), lane_->reach), {}, {}});
   return part;
 }
 

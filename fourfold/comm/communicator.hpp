@@ -9,7 +9,7 @@
 
 #include "fourfold/comm/buffer.hpp"
 #include "fourfold/grid/grid.hpp"
-#include "fourfold/schedule/schedule.hpp"
+#include "fourfold/schedule/collective.hpp"
 
 namespace fourfold::comm {
 
@@ -40,12 +40,9 @@ class [[nodiscard]] Work {
  private:
   friend class Communicator;
   struct Part {
-    std::shared_ptr<Issued> issued;          ///< null: the operation was done at once
-    schedule::Schedule* recorder = nullptr;  ///< the schedule that recorded the operation
-    std::int64_t recorded = -1;              ///< its number in that schedule
+    std::shared_ptr<Issued> issued;  ///< null: the operation was done at once
+    std::int64_t number = 0;         ///< among all operations of the rank
   };
-
-  void record_wait(const Part& part) const;
 
   std::shared_ptr<Core> core_;
   SmallList<Part> parts_;

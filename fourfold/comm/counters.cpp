@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/comm/counters.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -8,16 +9,64 @@
 
 namespace fourfold::comm {
 
-void add_counts(Counts& counts, const grid::Group& group, const CountsByOp& lane) {
-  for (std::size_t op = 0; op < lane.size(); ++op) {
-    if (lane[op].calls == 0) continue;
-    Count& sum = counts[{static_cast<schedule::Op>(op), to_string(group.axes), group.size()}];
-    sum.calls += lane[op].calls;
-    sum.payload += lane[op].payload;
-    sum.wire += lane[op].wire;
-    sum.seconds += lane[op].seconds;
-    sum.exposed_seconds += lane[op].exposed_seconds;
+Count& Counters::count_of(const Observed& operation) {
+  const auto [place, added] = lanes_.try_emplace(operation.lane);
+  Lane& lane = place->second;
+  if (added) {
+    lane.axes = grid::to_string(operation.group.axes);
+    lane.group_size = operation.group.size();
   }
+  return lane.by_op[static_cast<std::size_t>(operation.collective.op)];
+}
+
+void Counters::ended(const Observed& operation, const Run& run) {
+  const std::lock_guard lock(mutex_);
+  Count& count = count_of(operation);
+  ++count.calls;
+  count.payload += operation.collective.payload();
+  count.wire += run.sent;
+  count.seconds += run.ended - run.started;
+}
+
+void Counters::waited(const Observed& operation, const std::optional<Blocked>& blocked) {
+  if (!blocked) return;
+  const std::lock_guard lock(mutex_);
+  // The operation may have ended while the thread began to wait.
+  count_of(operation).exposed_seconds += std::max(Seconds(), blocked->until - blocked->since);
+}
+
+Counts Counters::sum() const {
+  Counts counts;
+  for (const auto& [number, lane] : lanes_) {
+    for (std::size_t op = 0; op < lane.by_op.size(); ++op) {
+      const Count& count = lane.by_op[op];
+      if (count.calls == 0) continue;
+      Count& sum = counts[{static_cast<schedule::Op>(op), lane.axes, lane.group_size}];
+      sum.calls += count.calls;
+      sum.payload += count.payload;
+      sum.wire += count.wire;
+      sum.seconds += count.seconds;
+      sum.exposed_seconds += count.exposed_seconds;
+    }
+  }
+  return counts;
+}
+
+Counts Counters::counts() const {
+  const std::lock_guard lock(mutex_);
+  return sum();
+}
+
+void Counters::reset() {
+  const std::lock_guard lock(mutex_);
+  lanes_.clear();
+}
+
+Counts Counters::take() {
+  const std::lock_guard lock(mutex_);
+  Counts counts = sum();
+  lanes_.clear();
+  return counts;
 }
 
 std::string to_string(const Counts& counts) {

@@ -6,10 +6,13 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "fourfold/base/units.hpp"
-#include "fourfold/grid/grid.hpp"
+#include "fourfold/comm/observer.hpp"
 #include "fourfold/schedule/wire.hpp"
 
 namespace fourfold::comm {
@@ -33,11 +36,31 @@ struct Count {
 
 using Counts = std::map<CounterKey, Count>;
 
-/// The counts of one lane, by schedule::Op.
-using CountsByOp = std::array<Count, 8>;
+/// Counts the operations that a rank reports. Any thread may read the counts.
+class Counters final : public Observer {
+ public:
+  Counts counts() const;
+  void reset();
+  /// Returns the counts and resets them in one step, so that an operation that ends in between is
+  /// not lost.
+  Counts take();
 
-/// Adds the counts of a lane to the counts of its axes. Operations without calls are skipped.
-void add_counts(Counts& counts, const grid::Group& group, const CountsByOp& lane);
+  void ended(const Observed& operation, const Run& run) override;
+  void waited(const Observed& operation, const std::optional<Blocked>& blocked) override;
+
+ private:
+  struct Lane {
+    std::string axes;
+    int group_size = 1;
+    std::array<Count, 8> by_op;
+  };
+
+  Count& count_of(const Observed& operation);
+  Counts sum() const;
+
+  mutable std::mutex mutex_;  // guards everything below
+  std::unordered_map<int, Lane> lanes_;
+};
 
 /// A table for people, with one line for each key.
 std::string to_string(const Counts& counts);

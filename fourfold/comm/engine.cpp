@@ -6,7 +6,6 @@
 #include <pthread.h>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/comm/layer_scope.hpp"
 
 namespace fourfold::comm {
 
@@ -41,23 +40,13 @@ int tag_of(const Lane& lane, const schedule::Collective& c) {
   return kTagsPerLane * lane.id + static_cast<int>(kind);
 }
 
-/// The span of the operation, or of a wait for it.
-Span span_of(const Issued& issued, Seconds begin, Seconds end) {
-  return {.name = std::string(schedule::to_string(issued.collective.op)),
-          .layer = issued.layer,
-          .axes = to_string(issued.lane->group.axes),
-          .lane = issued.lane->id,
-          .bytes = issued.collective.payload(),
-          .issued = issued.submitted,
-          .begin = begin,
-          .end = end};
-}
-
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
+Engine::Engine(std::unique_ptr<Transport> transport, const Options& options,
+               const Observers& observers)
     : transport_(std::move(transport)),
       options_(options),
+      observers_(&observers),
       deadline_(options.deadline.value_or(kDeadline)),
       answers_(static_cast<std::size_t>(transport_->size())) {
   if (transport_->size() > 1) progress_ = std::thread([this] { run_progress(); });
@@ -102,19 +91,17 @@ Lane& Engine::add_lane(const grid::Group& group, int number) {
   return lanes_.add(group, number, one_host ? schedule::Reach::kHost : schedule::Reach::kNetwork);
 }
 
-IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective, Buffers&& buffers) {
+IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective, Buffers&& buffers,
+                         std::int64_t of_rank) {
   auto issued = std::make_shared<Issued>();
   issued->collective = collective;
   issued->lane = &lane;
   issued->buffers = std::move(buffers);
+  issued->of_rank = of_rank;
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
     throw_if_failed();
-    if (timeline_ != nullptr) {
-      issued->submitted = now();
-      issued->layer = LayerScope::current();
-    }
     issued->operation = make_operation(collective, issued->buffers,
                                        Port(*transport_, lane.group, lane.reach,
                                             tag_of(lane, collective), issued->sent, issued->held),
@@ -168,15 +155,8 @@ void Engine::hold_back() {
 void Engine::finish(Issued& issued) {
   issued.operation.reset();
   issued.buffers.clear();
-  Count& count = issued.lane->counts[static_cast<std::size_t>(issued.collective.op)];
-  ++count.calls;
-  count.payload += issued.collective.payload();
-  count.wire += issued.sent;
   issued.ended = now();
-  count.seconds += issued.ended - issued.started;
-  if (timeline_ != nullptr) {
-    timeline_->operation(span_of(issued, issued.started, issued.ended));
-  }
+  observers_->ended(observed(issued), {issued.sent, issued.started, issued.ended});
   issued.done.store(true, std::memory_order_release);
 }
 
@@ -193,10 +173,10 @@ bool Engine::poll(bool look_for_questions) {
   return active_.size() != before;
 }
 
-void Engine::wait(const IssuedPtr& issued) {
+std::optional<Blocked> Engine::wait(const IssuedPtr& issued) {
   if (issued->done.load(std::memory_order_acquire)) {
     if (issued->failed) throw_if_failed(issued.get());
-    return;
+    return std::nullopt;
   }
   const Seconds since = now();
   ++waiting_;  // before taking the lock: from here on the progress thread does not take it
@@ -213,14 +193,11 @@ void Engine::wait(const IssuedPtr& issued) {
     throw;
   }
   no_longer();
-  // The operation may have ended while this thread waited for the lock.
-  issued->lane->counts[static_cast<std::size_t>(issued->collective.op)].exposed_seconds +=
-      std::max(Seconds(), issued->ended - since);
-  if (timeline_ != nullptr) timeline_->wait(span_of(*issued, since, since));
   const bool wake = should_wake();
   lock.unlock();
   if (wake) wake_.notify_one();
   throw_if_failed(issued.get());
+  return Blocked{since, issued->ended};
 }
 
 void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since) {
@@ -291,23 +268,6 @@ void Engine::throw_if_failed(const Issued* issued) const {
   if (issued != nullptr ? issued->failed : failure_.has_value()) throw CommError(*failure_);
 }
 
-Counts Engine::counters() const {
-  const std::lock_guard lock(mutex_);
-  return lanes_.counts();
-}
-
-Counts Engine::take_counters() {
-  const std::lock_guard lock(mutex_);
-  Counts counts = lanes_.counts();
-  lanes_.reset_counts();
-  return counts;
-}
-
-void Engine::reset_counters() {
-  const std::lock_guard lock(mutex_);
-  lanes_.reset_counts();
-}
-
 void Engine::enter_phase(const std::string& what) {
   const std::lock_guard lock(mutex_);
   phases_.emplace_back(what);
@@ -327,11 +287,6 @@ std::int64_t Engine::control_messages() const {
 std::int64_t Engine::scratch_peak_bytes() const {
   const std::lock_guard lock(mutex_);
   return scratch_.peak_bytes();
-}
-
-void Engine::trace(Timeline* timeline) {
-  const std::lock_guard lock(mutex_);
-  timeline_ = timeline;
 }
 
 // --- progress

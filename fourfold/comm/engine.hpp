@@ -16,7 +16,7 @@
 
 #include "fourfold/comm/court.hpp"
 #include "fourfold/comm/lanes.hpp"
-#include "fourfold/comm/timeline.hpp"
+#include "fourfold/comm/observer.hpp"
 #include "fourfold/comm/transport.hpp"
 
 namespace fourfold::comm {
@@ -41,7 +41,8 @@ struct Options {
 
 class Engine {
  public:
-  Engine(std::unique_ptr<Transport> transport, const Options& options);
+  /// Reports to `observers` when operations end. They must outlive the engine.
+  Engine(std::unique_ptr<Transport> transport, const Options& options, const Observers& observers);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   /// Finishes the operations under way and leaves the world, unless the engine has failed.
@@ -56,12 +57,14 @@ class Engine {
   Lane& add_lane(const grid::Group& group, int number);
 
   /// Hands the operation to its lane, and starts it if its queue is empty. Several buffers are
-  /// several tensors of one operation.
-  IssuedPtr submit(Lane& lane, const schedule::Collective& collective, Buffers&& buffers);
+  /// several tensors of one operation. `of_rank` is its number for observers.
+  IssuedPtr submit(Lane& lane, const schedule::Collective& collective, Buffers&& buffers,
+                   std::int64_t of_rank);
 
-  /// Returns when the operation is done, and advances all operations meanwhile. Throws CommError
-  /// when a rank failed or the deadline passed.
-  void wait(const IssuedPtr& issued);
+  /// Returns when the operation is done, and advances all operations meanwhile. Says how long the
+  /// caller was blocked, or nothing if the operation was done before. Throws CommError when a rank
+  /// failed or the deadline passed.
+  std::optional<Blocked> wait(const IssuedPtr& issued);
 
   /// True when the operation is done. Advances all operations once.
   bool test(const IssuedPtr& issued);
@@ -79,15 +82,9 @@ class Engine {
   void enter_phase(const std::string& what);
   void leave_phase();
 
-  Counts counters() const;
-  void reset_counters();
-  Counts take_counters();
   std::int64_t scratch_peak_bytes() const;
   /// The number of control messages that this rank has sent so far.
   std::int64_t control_messages() const;
-
-  /// Adds every operation that ends and every wait to `timeline`. A null pointer stops this.
-  void trace(Timeline* timeline);
 
  private:
   void run_progress();
@@ -121,6 +118,7 @@ class Engine {
 
   std::unique_ptr<Transport> transport_;
   const Options options_;
+  const Observers* observers_;
   const Seconds deadline_;
 
   mutable std::mutex mutex_;  // guards everything below
@@ -135,8 +133,7 @@ class Engine {
   std::vector<Wait> waits_;        // the operations that compute waits for
   std::vector<FixedText> phases_;  // the innermost is the last
   Seconds phase_ended_ = Seconds() - Position::kNever;
-  bool holding_ = false;  // some operations are held back
-  Timeline* timeline_ = nullptr;
+  bool holding_ = false;                 // some operations are held back
   std::array<Court, kRights> courts_;    // used where this rank is the arbiter
   std::array<int, kRights> verdicts_{};  // who has the right, by the newest claim; -1: open
   int ender_ = -1;                       // the rank that says why the job ends

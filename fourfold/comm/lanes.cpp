@@ -21,14 +21,4 @@ const Lane* Lanes::find(int number) const {
   return found == lanes_.end() ? nullptr : &found->second;
 }
 
-Counts Lanes::counts() const {
-  Counts counts;
-  for (const auto& [number, lane] : lanes_) add_counts(counts, lane.group, lane.counts);
-  return counts;
-}
-
-void Lanes::reset_counts() {
-  for (auto& [number, lane] : lanes_) lane.counts = {};
-}
-
 }  // namespace fourfold::comm

@@ -7,10 +7,9 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 
-#include "fourfold/comm/counters.hpp"
+#include "fourfold/comm/observer.hpp"
 #include "fourfold/comm/operation.hpp"
 
 namespace fourfold::comm {
@@ -23,13 +22,12 @@ struct Issued {
 
   schedule::Collective collective;
   Lane* lane = nullptr;
-  std::int64_t number = 0;  ///< in its lane, among operations of its kind
+  std::int64_t number = 0;   ///< in its lane, among operations of its kind
+  std::int64_t of_rank = 0;  ///< among all operations of the rank, for observers
   OperationPtr operation;
   Buffers buffers;  ///< kept to keep the memory that they own alive
   schedule::Traffic sent;
   bool held = false;  ///< held back while compute waits for another operation of the network
-  Seconds submitted;  ///< set while a timeline is kept
-  std::string layer;  ///< the layer that issued it; set while a timeline is kept
   Seconds started;
   Seconds ended;
   std::atomic<bool> done{false};
@@ -48,10 +46,15 @@ struct Lane {
   int id = 0;                     ///< its number, the same on every member
   std::int64_t issued = 0;        ///< collectives issued: the same number on every member
   std::int64_t pairs_issued = 0;  ///< sends and receives issued: each member has its own number
-  CountsByOp counts{};
   Queue collectives;
   std::map<std::pair<int, bool>, Queue> pairs;  ///< by peer, and whether it is a send
 };
+
+/// The operation as observers see it.
+inline Observed observed(const Issued& issued) {
+  return {issued.of_rank, issued.collective, issued.lane->group, issued.lane->id,
+          issued.lane->reach};
+}
 
 /// The numbers of lanes are given out in order, one or several at a time. A lane with a given
 /// number may be made at any time later, or never.
@@ -65,9 +68,6 @@ class Lanes {
   Lane& add(const grid::Group& group, int number, schedule::Reach reach);
   /// The lane of that number, or null where this rank has not made it.
   const Lane* find(int number) const;
-
-  Counts counts() const;
-  void reset_counts();
 
  private:
   int reserved_ = 0;

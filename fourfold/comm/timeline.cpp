@@ -69,6 +69,54 @@ void Timeline::operation(Span span) {
   spans_.push_back(std::move(span));
 }
 
+// --- what a world reports
+
+void Timeline::computed(std::string_view name, Flops flops, Bytes bytes, std::string_view layer) {
+  compute(name, flops, bytes, layer);
+}
+
+void Timeline::issued(const Observed& operation, std::string_view layer) {
+  const std::lock_guard lock(mutex_);
+  issues_[operation.number] = {std::string(layer), now()};
+}
+
+/// The span of the operation, or of a wait for it, without times. If the operation was issued
+/// before the timeline was attached, its layer is unknown.
+Span Timeline::span_of(const Observed& operation) const {
+  Span span{.name = std::string(schedule::to_string(operation.collective.op)),
+            .axes = grid::to_string(operation.group.axes),
+            .lane = operation.lane,
+            .bytes = operation.collective.payload()};
+  const std::lock_guard lock(mutex_);
+  const auto issue = issues_.find(operation.number);
+  if (issue == issues_.end()) return span;
+  span.layer = issue->second.layer;
+  span.issued = issue->second.at;
+  return span;
+}
+
+void Timeline::ended(const Observed& operation, const Run& run) {
+  if (run.ended == Seconds()) {  // it took no time, and is not waited for
+    const std::lock_guard lock(mutex_);
+    issues_.erase(operation.number);
+    return;
+  }
+  Span span = span_of(operation);
+  span.begin = run.started;
+  span.end = run.ended;
+  this->operation(std::move(span));
+}
+
+void Timeline::waited(const Observed& operation, const std::optional<Blocked>& blocked) {
+  if (blocked) {
+    Span span = span_of(operation);
+    span.begin = blocked->since;
+    wait(std::move(span));
+  }
+  const std::lock_guard lock(mutex_);
+  issues_.erase(operation.number);
+}
+
 std::vector<Timeline::Step> Timeline::steps() const {
   const std::lock_guard lock(mutex_);
   return steps_;

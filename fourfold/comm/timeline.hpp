@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "fourfold/base/units.hpp"
+#include "fourfold/comm/observer.hpp"
 
 namespace fourfold::comm {
 
@@ -39,9 +42,10 @@ struct Span {
 /// issued, memory is allocated and samples are read.
 inline constexpr const char* kOther = "other";
 
-/// The spans of some steps. Compute and waits follow each other without gaps, since time that is
-/// not reported becomes a span too. Operations overlap with these spans. Any thread may add spans.
-class Timeline {
+/// An observer that keeps the spans of some steps. Compute and waits follow each other without
+/// gaps, since time that is not reported becomes a span too. Operations overlap with these spans.
+/// Any thread may add spans.
+class Timeline final : public Observer {
  public:
   struct Step {
     std::int64_t number = 0;
@@ -63,10 +67,22 @@ class Timeline {
   /// Reports that an operation has ended.
   void operation(Span span);
 
+  void computed(std::string_view name, Flops flops, Bytes bytes, std::string_view layer) override;
+  void issued(const Observed& operation, std::string_view layer) override;
+  void ended(const Observed& operation, const Run& run) override;
+  void waited(const Observed& operation, const std::optional<Blocked>& blocked) override;
+
   std::vector<Step> steps() const;
   std::vector<Span> spans() const;
 
  private:
+  /// What is only known when an operation is issued.
+  struct Issue {
+    std::string layer;
+    Seconds at;
+  };
+
+  Span span_of(const Observed& operation) const;
   bool in_step() const { return !steps_.empty() && steps_.back().end == Seconds(); }
   void add_compute(std::string_view name, std::string_view layer, Flops flops, Bytes bytes,
                    Seconds end);
@@ -74,6 +90,7 @@ class Timeline {
   mutable std::mutex mutex_;  // guards everything below
   std::vector<Step> steps_;
   std::vector<Span> spans_;
+  std::unordered_map<std::int64_t, Issue> issues_;  // by number, until the operation is waited for
   Seconds reached_;  // the end of the last span of the compute thread
 };
 

@@ -7,6 +7,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/core.hpp"
+#include "fourfold/comm/layer_scope.hpp"
 
 namespace fourfold::comm {
 
@@ -17,12 +18,23 @@ Phase::~Phase() {
   if (core_ && core_->engine) core_->engine->leave_phase();
 }
 
+Observation::Observation(std::shared_ptr<Core> core, Observer& observer)
+    : core_(std::move(core)), observer_(&observer) {
+  core_->observers.add(observer);
+}
+
+void Observation::stop() {
+  if (core_ == nullptr) return;
+  core_->observers.remove(*observer_);
+  core_.reset();
+}
+
 World::World(std::unique_ptr<Transport> transport, const Options& options)
     : core_(std::make_shared<Core>()), unwinding_(std::uncaught_exceptions()) {
   core_->rank = transport->rank();
   core_->size = transport->size();
-  core_->engine = std::make_unique<Engine>(std::move(transport), options);
-  add_everyone();
+  core_->engine = std::make_unique<Engine>(std::move(transport), options, core_->observers);
+  begin();
 }
 
 World::World(int rank, int size, int ranks_per_host)
@@ -31,10 +43,11 @@ World::World(int rank, int size, int ranks_per_host)
   core_->rank = rank;
   core_->size = size;
   core_->ranks_per_host = ranks_per_host > 0 ? ranks_per_host : size;
-  add_everyone();
+  begin();
 }
 
-void World::add_everyone() {
+void World::begin() {
+  core_->observers.add(core_->counters);
   grid::Group everyone;
   everyone.axes = {grid::Axis::kPipe, grid::Axis::kData, grid::Axis::kZ, grid::Axis::kY,
                    grid::Axis::kX};
@@ -108,30 +121,26 @@ void World::leave() {
 }
 
 Counts World::counters() const {
-  if (core_->engine) return core_->engine->counters();
-  return core_->recorded_lanes.counts();
+  return core_->counters.counts();
 }
-
 Counts World::take_counters() {
-  if (core_->engine) return core_->engine->take_counters();
-  Counts counts = counters();
-  reset_counters();
-  return counts;
+  return core_->counters.take();
+}
+void World::reset_counters() {
+  core_->counters.reset();
 }
 
-void World::reset_counters() {
-  if (core_->engine) core_->engine->reset_counters();
-  core_->recorded_lanes.reset_counts();
+Observation World::observe(Observer& observer) {
+  return {core_, observer};
+}
+
+void World::computed(std::string_view name, Flops flops, Bytes bytes) const {
+  core_->observers.tell(
+      [&](Observer& observer) { observer.computed(name, flops, bytes, LayerScope::current()); });
 }
 
 Bytes World::scratch_peak() const {
   return Bytes(core_->engine ? core_->engine->scratch_peak_bytes() : 0);
-}
-void World::record(schedule::Schedule* schedule) {
-  core_->recorder = schedule;
-}
-void World::trace(Timeline* timeline) {
-  if (core_->engine) core_->engine->trace(timeline);
 }
 
 bool World::fail(const std::string& reason, int status) {

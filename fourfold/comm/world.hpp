@@ -4,10 +4,13 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "fourfold/comm/communicator.hpp"
 #include "fourfold/comm/counters.hpp"
 #include "fourfold/comm/engine.hpp"
+#include "fourfold/comm/observer.hpp"
 #include "fourfold/comm/transport.hpp"
 
 namespace fourfold::comm {
@@ -23,6 +26,27 @@ class Phase {
 
  private:
   std::shared_ptr<Core> core_;
+};
+
+/// While it lives, an observer of a world is told what the rank does.
+class [[nodiscard]] Observation {
+ public:
+  Observation() = default;
+  Observation(std::shared_ptr<Core> core, Observer& observer);
+  Observation(Observation&& other) noexcept { *this = std::move(other); }
+  Observation& operator=(Observation&& other) noexcept {
+    std::swap(core_, other.core_);
+    std::swap(observer_, other.observer_);
+    return *this;
+  }
+  ~Observation() { stop(); }
+
+  /// Ends the observation now.
+  void stop();
+
+ private:
+  std::shared_ptr<Core> core_;
+  Observer* observer_ = nullptr;
 };
 
 /// A World is made by a backend: `mpi::open`, `thread::run`, `self::open`, `recording::open`. It is
@@ -65,20 +89,22 @@ class World {
   /// member.
   Communicator communicator(const grid::Group& group, int number);
 
+  /// What the rank has communicated since the last reset. See Counters.
   Counts counters() const;
   void reset_counters();
-  /// Returns the counters and resets them in one step, so that an operation that ends in between is
-  /// not lost.
   Counts take_counters();
   /// The largest amount of temporary memory that operations held so far.
   Bytes scratch_peak() const;
 
-  /// Writes every operation and wait from now on into `schedule`. A null pointer stops this.
-  void record(schedule::Schedule* schedule);
-
-  /// Adds every operation that ends and every wait from now on to `timeline`. A null pointer stops
-  /// this. A recording world adds nothing.
-  void trace(Timeline* timeline);
+  /// From now on reports what the rank does to `observer`, until the Observation is destroyed:
+  ///
+  ///     comm::Timeline timeline;
+  ///     const comm::Observation observation = world.observe(timeline);
+  ///
+  /// The observer must outlive the Observation. Only the thread that computes may call this.
+  Observation observe(Observer& observer);
+  /// Reports that the rank has computed until now, for the layer of the innermost LayerScope.
+  void computed(std::string_view name, Flops flops, Bytes bytes) const;
 
   /// Announces, for as long as the Phase lives, long work of this rank that is no hang, such as
   /// "writing the model". Other ranks wait for this rank however long the work takes. A rank that
@@ -101,7 +127,7 @@ class World {
   void abort(const std::string& reason, int status);
 
  private:
-  void add_everyone();
+  void begin();
 
   std::shared_ptr<Core> core_;
   std::unique_ptr<Communicator> everyone_;  // the first lane, for `leave`

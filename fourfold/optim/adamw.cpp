@@ -91,7 +91,7 @@ AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const 
   nn::Parameters all;
   for (const nn::Parameters& stage : stages) all.insert(all.end(), stage.begin(), stage.end());
   nn::check_parameters(mesh, all, "AdamW");
-  for (const nn::ParameterPtr& p : all) p->passes().check_free();
+  for (const nn::ParameterPtr& p : all) p->collector().check_free();
   std::vector<Segment> segments;
   // Matrices and vectors may have different types, and have different decay.
   Packers packers(mesh, spec.decay, segments);
@@ -137,7 +137,7 @@ void AdamW::Step::begin_pass(const nn::Parameters& parameters) {
   check("begin_pass", State::kPasses, " after reduce_gradients");
   // Gradients that are summed pass by pass must not mix with those of the next pass.
   if (optimizer_->spec_.zero == Zero::kGradients) optimizer_->mesh_->backlog().drain();
-  for (const nn::ParameterPtr& p : parameters) p->begin_pass();
+  for (const nn::ParameterPtr& p : parameters) p->collector().begin_pass();
 }
 
 double AdamW::Step::reduce_gradients() {
@@ -161,7 +161,7 @@ void AdamW::Step::end() {
 double AdamW::reduce_gradients() {
   mesh_->backlog().drain();
   for (const FlatGroup& group : groups_) {
-    for (const nn::ParameterPtr& p : group.parameters()) p->check_passes_done();
+    for (const nn::ParameterPtr& p : group.parameters()) p->collector().check_passes_done();
   }
   // The groups are in the order in which the backward pass completes them. Groups whose sum has not
   // begun start it here.

@@ -40,7 +40,6 @@ FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, 
       axes_(parameters_.at(0)->spec().replicas),
       replicas_(mesh.size(axes_)) {
   for (const nn::ParameterPtr& p : parameters_) {
-    p->passes().adopt();
     FOURFOLD_CHECK(p->spec().replicas == axes_, p->name(), " has other replicas");
     begins_.push_back(count_);
     count_ += round_up(p->size(), kAlignment);
@@ -55,25 +54,18 @@ FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, 
   place_values();
   if (sums_passes()) {
     own_gradients_ = zeros(own_count, precision.master, mesh, MemoryClass::kGradients);
-    for (const nn::ParameterPtr& p : parameters_) p->on_gradient([this] { provide_memory(); });
   } else {
     gradients_ = zeros(count_, precision.master, mesh, MemoryClass::kGradients);
     own_gradients_ = own(gradients_);
     place_gradients();
   }
-  for (const nn::ParameterPtr& p : parameters_) {
-    p->on_complete([this](bool last) { completed(last); });
-  }
   mean_ = zeros(own_count, precision.master, mesh, MemoryClass::kOptimizer);
   square_ = zeros(own_count, precision.master, mesh, MemoryClass::kOptimizer);
+  for (const nn::ParameterPtr& p : parameters_) p->collector().adopt(*this);
 }
 
 FlatGroup::~FlatGroup() {
-  for (const nn::ParameterPtr& p : parameters_) {
-    p->on_complete({});
-    p->on_gradient({});
-    p->passes().release();
-  }
+  for (const nn::ParameterPtr& p : parameters_) p->collector().release();
 }
 
 const comm::Communicator& FlatGroup::comm(Purpose purpose) const {
@@ -131,7 +123,7 @@ void FlatGroup::begin_step(std::int64_t passes) {
     } else {
       p->forget_gradient();
     }
-    p->passes().begin_step(passes);
+    p->collector().begin_step(passes);
   }
   if (sums_passes()) gradients_ = Tensor();
   incomplete_ = parameters_.size();
@@ -145,16 +137,18 @@ void FlatGroup::begin_step(std::int64_t passes) {
 
 void FlatGroup::end_step() {
   in_step_ = false;
-  for (const nn::ParameterPtr& p : parameters_) p->passes().end_step();
+  for (const nn::ParameterPtr& p : parameters_) p->collector().end_step();
 }
 
 /// Allocates memory for the gradients of a pass. The gaps between them must be zero.
-void FlatGroup::provide_memory() {
-  gradients_ = zeros(count_, own_gradients_.scalar_type(), *mesh_, MemoryClass::kGradients);
+void FlatGroup::provide_memory(nn::Parameter&) {
+  if (sums_passes()) {
+    gradients_ = zeros(count_, own_gradients_.scalar_type(), *mesh_, MemoryClass::kGradients);
+  }
   place_gradients();
 }
 
-void FlatGroup::completed(bool last) {
+void FlatGroup::complete(nn::Parameter&, bool last) {
   const comm::LayerScope scope("");  // the layer that came last is only one of many
   if (!in_step_ || (!last && !sums_passes())) return;
   if (--incomplete_ > 0) return;

@@ -28,7 +28,7 @@ enum class Health { kFinite, kBadInOwnPart, kBad };
 
 /// Parameters of one type and with the same replicas. They lie in one piece of memory, each at a
 /// multiple of kAlignment elements. Their gradients lie in another piece.
-class FlatGroup {
+class FlatGroup final : private nn::GradientSink {
  public:
   /// In elements. This is a whole number of cache lines in every type.
   static constexpr std::int64_t kAlignment = 32;
@@ -70,8 +70,9 @@ class FlatGroup {
   void expect_values(comm::Work work);
   void place_values();
   void place_gradients();
-  void provide_memory();
-  void completed(bool last);
+  /// When the last of the parameters is complete, the sum over the replicas begins.
+  void complete(nn::Parameter& parameter, bool last) override;
+  void provide_memory(nn::Parameter& parameter) override;
   void sum_pass();
   void add_pass(const Tensor& sums);
 

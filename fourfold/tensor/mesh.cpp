@@ -5,7 +5,6 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/processor.hpp"
-#include "fourfold/comm/layer_scope.hpp"
 
 namespace fourfold::tensor {
 
@@ -42,24 +41,6 @@ Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap)
   check_choices();  // checked here, where the error is reported as the user's, not in the first
                     // kernel
   coord_ = grid.coord_of(world.rank());
-}
-
-void Mesh::record(schedule::Schedule* schedule) {
-  recorder_ = schedule;
-  world_->record(schedule);
-}
-
-void Mesh::compute(const char* name, double flops, std::int64_t bytes) const {
-  const std::string_view layer = comm::LayerScope::current();
-  if (recorder_ != nullptr) {
-    recorder_->compute(name, Flops(flops), Bytes(bytes), std::string(layer));
-  }
-  if (timeline_ != nullptr) timeline_->compute(name, Flops(flops), Bytes(bytes), layer);
-}
-
-void Mesh::trace(comm::Timeline* timeline) {
-  timeline_ = timeline;
-  world_->trace(timeline);
 }
 
 }  // namespace fourfold::tensor

@@ -1,5 +1,5 @@
-// One rank's place on the grid: its communicators, the device of its tensors, and the schedule of
-// what it does.
+// One rank's place on the grid: its communicators, the device of its tensors, and the communication
+// that outlives a layer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,6 @@
 
 #include "fourfold/comm/world.hpp"
 #include "fourfold/grid/grid.hpp"
-#include "fourfold/schedule/schedule.hpp"
 #include "fourfold/tensor/backlog.hpp"
 #include "fourfold/tensor/gather_again.hpp"
 #include "fourfold/tensor/gather_ahead.hpp"
@@ -68,15 +67,11 @@ class Mesh {
   bool dry() const { return dry_; }
   c10::Device device() const { return dry_ ? c10::kMeta : c10::kCPU; }
 
-  /// Writes what the rank computes, communicates and waits for into `schedule`. A null pointer
-  /// stops this.
-  void record(schedule::Schedule* schedule);
-  /// Adds what the rank computes, communicates and waits for to `timeline`. A null pointer stops
-  /// this.
-  void trace(comm::Timeline* timeline);
-  /// Reports that the rank has computed. This adds a line to the schedule, and a span that ends now
-  /// to the timeline, for the layer of the innermost LayerScope.
-  void compute(const char* name, double flops, std::int64_t bytes) const;
+  /// Reports to the observers of the world that the rank has computed until now, for the layer of
+  /// the innermost LayerScope.
+  void compute(const char* name, double flops, std::int64_t bytes) const {
+    world_->computed(name, Flops(flops), Bytes(bytes));
+  }
 
   /// The names of the groups that this rank has joined, as the counters use them: "all", "x",
   /// "y+x", ...
@@ -91,7 +86,6 @@ class Mesh {
   grid::Grid grid_;
   grid::Coord coord_;
   bool dry_;
-  schedule::Schedule* recorder_ = nullptr;
   Overlap overlap_;
   // These are mutable because communicators and operations under way belong to the rank, while
   // layers see a constant mesh.
@@ -99,7 +93,6 @@ class Mesh {
   mutable Backlog backlog_;
   mutable GatherAhead gathers_;
   mutable GatherAgain inputs_;
-  comm::Timeline* timeline_ = nullptr;
 };
 
 }  // namespace fourfold::tensor

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/train/dry_run.hpp"
 
+#include "fourfold/comm/recorder.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 
 namespace fourfold::train {
@@ -15,11 +16,10 @@ StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe&
     Trainer trainer(mesh, recipe);
     record.construction = meter.at_peak();
     meter.reset_peak();
-    mesh.record(&record.schedule);
+    const comm::Recording recording(world, record.schedule);
     world.reset_counters();
     trainer.step(1, read);
     trainer.settle();
-    mesh.record(nullptr);
   }
   record.counts = world.counters();
   record.at_peak = meter.at_peak();

@@ -100,7 +100,7 @@ RankTrace unpacked(const Words& words) {
 }  // namespace
 
 void Tracer::begin_step(std::int64_t number) {
-  if (number == steps_.first) mesh_->trace(&timeline_);
+  if (number == steps_.first) observation_ = mesh_->world().observe(timeline_);
   if (steps_.contain(number)) timeline_.begin_step(number);
 }
 
@@ -109,7 +109,7 @@ void Tracer::end_step(std::int64_t number) {
 }
 
 std::vector<RankTrace> Tracer::collect() {
-  mesh_->trace(nullptr);
+  observation_.stop();
   const Seconds offset = comm::clock_offset(mesh_->everyone());
   const RankTrace own = own_trace(*mesh_, timeline_, offset);
   const comm::Communicator& everyone = mesh_->everyone();

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "fourfold/comm/timeline.hpp"
+#include "fourfold/comm/world.hpp"
 #include "fourfold/report/rank_trace.hpp"
 #include "fourfold/tensor/mesh.hpp"
 #include "fourfold/train/trace_steps.hpp"
@@ -16,7 +18,6 @@ namespace fourfold::train {
 class Tracer {
  public:
   Tracer(tensor::Mesh& mesh, TraceSteps steps) : mesh_(&mesh), steps_(steps) {}
-  ~Tracer() { mesh_->trace(nullptr); }
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
@@ -37,6 +38,7 @@ class Tracer {
   tensor::Mesh* mesh_;
   TraceSteps steps_;
   comm::Timeline timeline_;
+  comm::Observation observation_;  // destroyed before what it tells
 };
 
 }  // namespace fourfold::train

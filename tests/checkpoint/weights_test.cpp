@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "fourfold/comm/recorder.hpp"
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/comm/world.hpp"
 #include "fourfold/tensor/memory.hpp"
@@ -370,9 +371,8 @@ TEST(Weights, AreSentAheadWithinAWindow) {
       tensor::MemoryMeter meter;
       {
         const tensor::MemoryMeter::Counting counting(meter);
-        mesh.record(&schedule);
+        const comm::Recording recording(world, schedule);
         checkpoint::save_weights(mesh, stages, folder.path(), window);
-        mesh.record(nullptr);
       }
       const bool takes_part = world.rank() < 4;  // data=0
       const Bytes most = most_underway(schedule);

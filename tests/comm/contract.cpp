@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/recorder.hpp"
 
 #include "tests/comm/contract_values.hpp"
 
@@ -169,13 +170,13 @@ void check_operations(comm::World& world, int group_size, const ContractSizes& s
   schedule::Schedule recorded;
   Findings findings;
   world.reset_counters();
-  world.record(&recorded);
+  comm::Recording recording(world, recorded);
   check_dtype<double>(comm, sizes, findings);
   check_dtype<float>(comm, sizes, findings);
   check_dtype<BFloat16>(comm, sizes, findings);
   check_dtype<std::int64_t>(comm, sizes, findings);
   for (int i = 0; i < 3; ++i) comm.barrier().wait();
-  world.record(nullptr);
+  recording.stop();
   expect_counters(world, recorded, reach_of(world, comm.group()), findings);
   findings.judge(world);
 }

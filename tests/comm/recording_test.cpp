@@ -3,8 +3,11 @@
 #include "fourfold/comm/recording/recording.hpp"
 
 #include <mutex>
+#include <optional>
 
 #include <gtest/gtest.h>
+
+#include "fourfold/comm/recorder.hpp"
 
 #include "tests/support/ranks.hpp"
 
@@ -27,7 +30,7 @@ schedule::Schedule program(comm::World& world, bool real) {
     return comm::View{real ? memory.data() + begin : nullptr, count, comm::DType::kF32};
   };
   world.reset_counters();
-  world.record(&schedule);
+  const comm::Recording recorded(world, schedule);
   auto gather = x.all_gather(piece(0, 500), piece(1000, 1000));
   schedule.compute("product", Flops(1e6), Bytes(4000));
   auto reduce = yx.reduce_scatter(piece(6000, 6000), piece(15000, 1000), comm::ReduceOp::kSum,
@@ -37,7 +40,6 @@ schedule::Schedule program(comm::World& world, bool real) {
   data.all_reduce({piece(30000, 10), piece(40000, 20000)}).wait();
   gather.wait();
   data.broadcast(piece(0, 50000), 1).wait();
-  world.record(nullptr);
   return schedule;
 }
 
@@ -98,12 +100,13 @@ TEST(Recording, WaitsGoWhereTheirOperationWent) {
   auto world = comm::recording::open(0, 2);
   const auto comm = world.communicator(everyone(world));
   schedule::Schedule first, second;
-  world.record(&first);
+  std::optional<comm::Recording> recorded;
+  recorded.emplace(world, first);
   auto work = comm.barrier();
   { const auto dropped = comm.barrier(); }
-  world.record(&second);
+  recorded.emplace(world, second);
   work.wait();  // its operation is not in the second one
-  world.record(nullptr);
+  recorded.reset();
   EXPECT_EQ(first.steps().size(), 3U);  // a dropped handle waits, too
   EXPECT_TRUE(second.steps().empty());
 }

@@ -119,7 +119,7 @@ TEST(Timeline, NamesTheLayerOfTheInnermostScope) {
     const comm::Communicator comm = world.communicator(everyone(world));
     std::vector<float> data(1000, 1.0F);
     Timeline timeline;
-    world.trace(&timeline);
+    comm::Observation observation = world.observe(timeline);
     timeline.begin_step(1);
     if (world.rank() == 0) rest(30);  // rank 1 has to wait
     comm::Work sum;
@@ -134,7 +134,7 @@ TEST(Timeline, NamesTheLayerOfTheInnermostScope) {
     }
     timeline.end_step();
     comm.barrier().wait();
-    world.trace(nullptr);
+    observation.stop();
     const std::vector<Span> operations = of_kind(timeline, Span::Kind::kOperation);
     const std::vector<Span> waits = of_kind(timeline, Span::Kind::kWait);
     expect_on_all_ranks(world, operations.at(0).layer == "h.1.attn", "who issued it");
@@ -154,13 +154,13 @@ TEST(Timeline, HasOperationsAndWaitsOfAWorld) {
     std::vector<float> data(1000, 1.0F);
     comm.all_reduce(comm::view(data)).wait();
     Timeline timeline;
-    world.trace(&timeline);
+    comm::Observation observation = world.observe(timeline);
     timeline.begin_step(1);
     if (world.rank() == 0) rest(30);  // rank 1 has to wait
     comm.all_reduce(comm::view(data)).wait();
     timeline.compute("sum", Flops(1), Bytes(1));
     comm.barrier().wait();
-    world.trace(nullptr);
+    observation.stop();
     comm.all_reduce(comm::view(data)).wait();
     timeline.end_step();
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fourfold/comm/recorder.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 
 #include "tests/matrix/support.hpp"
@@ -201,9 +202,8 @@ TEST_P(TrafficOnGrid, DryRunsDoWhatRealRunsDo) {
     const auto record = [&](comm::World& here) {
       Mesh mesh(here, grid);
       schedule::Schedule schedule;
-      mesh.record(&schedule);
+      const comm::Recording recording(here, schedule);
       run_all(mesh, extent);
-      mesh.record(nullptr);
       return schedule;
     };
     const schedule::Schedule real = record(world);
@@ -235,9 +235,8 @@ std::string words_of_backward(const grid::Sizes& sizes) {
   w.local().set_requires_grad(true);
   const Tensor result = matrix::ab(x, w).local();
   schedule::Schedule schedule;
-  mesh.record(&schedule);
+  const comm::Recording recording(world, schedule);
   result.backward(at::zeros_like(result));
-  mesh.record(nullptr);
   std::vector<std::string> words;
   for (const schedule::Step& step : schedule.steps()) words.push_back(word(step));
   return join(words, ", ");

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "fourfold/comm/recorder.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/nn/summa.hpp"
 #include "fourfold/nn/summa_table.hpp"
@@ -125,9 +126,8 @@ TEST(SummaCost, ProductsOfBf16AreAddedUpInFloat) {
     Mesh mesh(world, b.grid());
     const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
     schedule::Schedule schedule;
-    mesh.record(&schedule);
+    const comm::Recording recording(world, schedule);
     const Tensor output = layer.forward(b.block(mesh, b.k), nn::Pass());
-    mesh.record(nullptr);
     EXPECT_EQ(output.scalar_type(), at::kBFloat16);
     int products = 0;
     for (const schedule::Step& step : schedule.steps()) {
@@ -215,13 +215,13 @@ Orders orders(const Overlap& overlap) {
   const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
   const Tensor input = b.block(mesh, b.k).set_requires_grad(true);
   schedule::Schedule forward;
-  mesh.record(&forward);
-  const Tensor output = layer.forward(input, nn::Pass());
+  comm::Recording of_forward(world, forward);
+  const Tensor output = layer.forward(input, {});
   schedule::Schedule backward;
-  mesh.record(&backward);
+  of_forward.stop();
+  const comm::Recording of_backward(world, backward);
   output.backward(b.block(mesh, b.n));
   mesh.backlog().drain();
-  mesh.record(nullptr);
   return {order_of(forward), order_of(backward)};
 }
 

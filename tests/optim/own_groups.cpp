@@ -52,7 +52,7 @@ class Scale {
       mesh_->comm(axes).all_reduce(tensor::view(sum)).wait();
     }
     const nn::Parameter::Slot slot = use->slot(at::kDouble);
-    if (slot.into == tensor::Into::kNew) slot.tensor.zero_();
+    if (slot.into == kernels::Into::kNew) slot.tensor.zero_();
     slot.tensor.add_(input);
     use->end();
     mesh_->settle_gradients();

@@ -16,6 +16,7 @@
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
+#include "fourfold/comm/recorder.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 
 #include "tests/support/ranks.hpp"
@@ -334,7 +335,7 @@ struct Recorded {
 /// Forward and backward with tensors of `device`, written down.
 Recorded record(const Case& c, c10::Device device) {
   Recorded result;
-  c.world->record(&result.schedule);
+  const comm::Recording recording(*c.world, result.schedule);
   const Tensor x = at::empty_like(c.argument(1), device).set_requires_grad(true);
   if (!x.is_meta()) x.detach().zero_();
   const Tensor y = c.run(x);
@@ -343,7 +344,6 @@ Recorded record(const Case& c, c10::Device device) {
     // The gradient of a sum is not contiguous.
     result.sizes.push_back(torch::autograd::grad({y.sum()}, {x})[0].sizes().vec());
   }
-  c.world->record(nullptr);
   return result;
 }
 

@@ -85,7 +85,7 @@ void expect_issuers(const grid::Sizes& sizes, nn::Algorithm algorithm) {
     tensor::Mesh mesh(world, grid, recipe.overlap);
     train::Trainer trainer(mesh, recipe);
     comm::Timeline timeline;
-    mesh.trace(&timeline);
+    comm::Observation observation = world.observe(timeline);
     timeline.begin_step(1);
     const train::ReadTokens read = [](std::int64_t sample, std::int64_t* tokens,
                                       std::int64_t* targets) {
@@ -97,7 +97,7 @@ void expect_issuers(const grid::Sizes& sizes, nn::Algorithm algorithm) {
     trainer.step(1, train::read_tokens(read));
     timeline.end_step();
     trainer.settle();
-    mesh.trace(nullptr);
+    observation.stop();
     std::string wrong;
     std::set<std::string> layers;
     for (const comm::Span& span : timeline.spans()) {

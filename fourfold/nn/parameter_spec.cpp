@@ -1,9 +1,7 @@
-// Checks of a parameter before anything is computed with it.
 // SPDX-License-Identifier: Apache-2.0
-#include <map>
+#include "fourfold/nn/parameter_spec.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/nn/parameter.hpp"
 
 namespace fourfold::nn {
 
@@ -13,6 +11,12 @@ using grid::Axis;
 namespace {
 
 constexpr const char* kPage = " (docs/gradients.md, \"Parameters of one's own\")";
+
+Axes joined(const Axes& first, const Axes& second) {
+  std::vector<Axis> all(first.begin(), first.end());
+  all.insert(all.end(), second.begin(), second.end());
+  return Axes(std::move(all));
+}
 
 int times_named(const ParameterSpec& spec, Axis axis) {
   int times = 0;
@@ -62,6 +66,12 @@ void check_sums(const ParameterSpec& spec) {
 
 }  // namespace
 
+grid::Layout ParameterSpec::layout() const {
+  std::vector<Axes> dims = {joined(kept, gathered)};
+  if (shape.size() == 2) dims.push_back(columns);
+  return grid::Layout(std::move(dims));
+}
+
 void ParameterSpec::check(const Mesh& mesh) const {
   if (name.empty()) throw InvariantError("a parameter without a name");
   if (shape.size() != 1 && shape.size() != 2) {
@@ -76,28 +86,6 @@ void ParameterSpec::check(const Mesh& mesh) const {
   }
   check_axes(mesh, *this);
   check_sums(*this);
-}
-
-void check_parameters(const Mesh& mesh, const Parameters& parameters, const char* who) {
-  std::map<std::string, std::size_t> places;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::size_t place = i + 1;
-    if (!parameters[i]) {
-      throw InvariantError(concat(who, ": number ", place, " of ", parameters.size(),
-                                  " parameters is null; a layer without a bias has none"));
-    }
-    const Parameter& parameter = *parameters[i];
-    if (&parameter.mesh() != &mesh) {
-      throw InvariantError(concat(who, ": ", parameter.name(), " is on another mesh"));
-    }
-    const auto [found, first] = places.emplace(parameter.name(), place);
-    if (first) continue;
-    const bool same = parameters[found->second - 1] == parameters[i];
-    throw InvariantError(
-        concat(who, ": number ", found->second, " and number ", place,
-               same ? " of the parameters are the same, " : " are two parameters of one name, ",
-               parameter.name()));
-  }
 }
 
 }  // namespace fourfold::nn
