@@ -43,7 +43,8 @@ const train::ReadSample& small_samples() {
   return kRead;
 }
 
-std::vector<StepResult> train_on(comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
+std::vector<StepResult> train_on(comm::World& world, const grid::Grid& grid,
+                                 const train::Recipe& recipe) {
   const tensor::Mesh mesh(world, grid, recipe.overlap);
   train::Trainer trainer(mesh, recipe);
   std::vector<StepResult> results;
@@ -53,7 +54,7 @@ std::vector<StepResult> train_on(comm::World& world, const grid::Grid& grid, con
   return results;
 }
 
-std::vector<StepResult> train_alone(const Recipe& recipe) {
+std::vector<StepResult> train_alone(const train::Recipe& recipe) {
   comm::World world = comm::self::open();
   return train_on(world, grid::Grid(), recipe);
 }

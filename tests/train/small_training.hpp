@@ -21,8 +21,8 @@ const train::ReadSample& small_samples();
 
 /// All steps of the recipe's schedule, with its overlaps.
 std::vector<train::StepResult> train_on(comm::World& world, const grid::Grid& grid,
-                                        const GptRecipe& recipe);
-std::vector<train::StepResult> train_alone(const GptRecipe& recipe);
+                                        const train::Recipe& recipe);
+std::vector<train::StepResult> train_alone(const train::Recipe& recipe);
 
 /// The largest relative difference of losses, norms and rates; infinite if one is not finite or the
 /// numbers of steps differ.

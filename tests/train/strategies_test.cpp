@@ -117,6 +117,45 @@ TEST(EveryStrategy, FollowsOneRankOn64) {
   EXPECT_EQ(follow(64, config_of(64, 32, 16), {"3d", "summa2d", "4d"}), 3);
 }
 
+/// The same model as a Llama: four heads share one of keys and values, or more than one rank does.
+Config llama_of(Config config) {
+  config.model.kind = "llama";
+  config.model.dropout = 0;
+  config.model.width = 32;
+  config.model.kv_heads = 2;
+  config.model.hidden = 48;
+  config.model.tied = config.train.batch == 8;
+  return config;
+}
+
+TEST(EveryStrategy, OfALlamaFollowsOneRank) {
+  const Config of_eight = llama_of(config_of(16, 32, 8));
+  EXPECT_EQ(follow(8, of_eight, all_names()), 9);
+  EXPECT_EQ(follow(of_eight, {summa2d_with_data(of_eight)}), 1);
+  EXPECT_EQ(follow(4, llama_of(config_of(8, 32, 8)), all_names()), 9);
+}
+
+TEST(EveryStrategy, OfALlamaOverlapsAndPipelinesLikeOneRank) {
+  Config config = llama_of(config_of(16, 32, 8));
+  config.train.micro_batch = 4;
+  config.train.steps = 4;
+  const std::vector<train::StepResult> alone = train_alone(recipe_of(config));
+  for (const bool checkpoint : {false, true}) {
+    for (const grid::Sizes& sizes :
+         {grid::Sizes{.y = 4, .pipe = 2}, grid::Sizes{.x = 2, .z = 2, .pipe = 2},
+          grid::Sizes{.x = 2, .y = 2, .data = 2}}) {
+      config.train.checkpoint_activations = checkpoint;
+      train::Recipe recipe = recipe_of(config);
+      if (checkpoint) recipe.overlap = tensor::Overlap::none();
+      const grid::Grid grid(sizes);
+      on_threads(grid.ranks(), [&](comm::World& world) {
+        const double worst = difference(train_on(world, grid, recipe), alone);
+        expect_on_all_ranks(world, worst <= 1e-10, concat(grid, ": ", worst));
+      });
+    }
+  }
+}
+
 // --- what they communicate
 
 /// A real step of each; returns how many there were.
