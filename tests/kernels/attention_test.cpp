@@ -173,7 +173,8 @@ class GroupedAttention : public testing::TestWithParam<std::pair<int, int>> {};
 
 TEST_P(GroupedAttention, EqualsAttentionWithRepeatedKeys) {
   const auto [heads, kv_heads] = GetParam();
-  for (const std::int64_t context : {1, 33, 150}) {
+  // (With one position the gradients of queries and keys are zero.)
+  for (const std::int64_t context : {2, 33, 150}) {
     for (const double dropout : {0.0, 0.3}) {
       SCOPED_TRACE(concat("context ", context, " dropout ", dropout));
       const AttentionShape s = shape_of(heads, kv_heads, context, context, dropout);

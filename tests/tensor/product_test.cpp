@@ -22,7 +22,7 @@ using tensor::MemoryClass;
 using tensor::MemoryMeter;
 
 /// On a mesh of one rank.
-void product(Tensor& out, const Tensor& a, const Tensor& b, Into into = Into::kNew) {
+void run_product(Tensor& out, const Tensor& a, const Tensor& b, Into into = Into::kNew) {
   static comm::World world = comm::self::open();
   static const tensor::Mesh mesh(world, grid::Grid());
   tensor::product(mesh, "product", out, a, b, into);
@@ -61,7 +61,7 @@ double worst_error(const Sizes& s, at::ScalarType type, at::ScalarType out_type)
     const Tensor product = at::mm(a.to(at::kDouble), b.to(at::kDouble));
     Tensor exact = product;
     if (into == Into::kSum) exact = exact.add(before.narrow(1, 0, s.n).to(at::kDouble));
-    product(out, a, b, into);
+    run_product(out, a, b, into);
     worst = std::max(worst, relative_error(out, exact, product));
     EXPECT_TRUE(at::equal(wider.narrow(1, s.n, 3), before.narrow(1, s.n, 3))) << "the gap";
   }
@@ -104,14 +104,14 @@ TEST(Product, OfBf16IsRoundedOnceByOneDnn) {
   const Tensor b = matrix(s.k, s.n, false, at::kBFloat16);
   const Tensor exact = at::mm(a.to(at::kDouble), b.to(at::kDouble));
   Tensor out = at::empty({s.m, s.n}, at::kBFloat16);
-  product(out, a, b);
+  run_product(out, a, b);
   const double error = relative_error(out, exact, exact);
   RecordProperty("error", concat(error));
   // Bytes of scratch say that oneDNN has made it.
   const MemoryMeter meter;
   {
     const MemoryMeter::Counting counting(meter);
-    product(out, a, b);
+    run_product(out, a, b);
   }
   if (meter.peaks()[MemoryClass::kWorkspace] == Bytes(0)) GTEST_SKIP() << "not by oneDNN";
   EXPECT_LE(error, 0x1p-8);
@@ -125,7 +125,7 @@ TEST(Product, SmallOnesSumInFloat) {
     a[0][0] = 256;
     const Tensor b = at::ones({257, 4}).to(at::kBFloat16);
     Tensor out = at::empty({1, 4}, at::kBFloat16);
-    product(out, a, b);
+    run_product(out, a, b);
     EXPECT_TRUE(at::equal(out.to(at::kFloat), at::full({1, 4}, 512.F)));
   });
 }
@@ -152,7 +152,7 @@ TEST(Product, NeedsOnlyWorkspace) {
           Tensor out = at::zeros({65, 33}, out_type);
           const MemoryMeter meter;
           const MemoryMeter::Counting counting(meter);
-          product(out, a, b, into);
+          run_product(out, a, b, into);
           EXPECT_EQ(meter.peaks().total(), Bytes(0)) << type << " into " << out_type;
           EXPECT_EQ(meter.now(), tensor::MemoryUse{}) << type << " into " << out_type;
         }
@@ -168,7 +168,7 @@ TEST(Product, OfBf16ByWayOfFloatCopiesIntoWorkspace) {
   Tensor out = at::zeros({65, 33}, at::kBFloat16);
   const MemoryMeter meter;
   const MemoryMeter::Counting counting(meter);
-  product(out, a, b);
+  run_product(out, a, b);
   EXPECT_GE(meter.peaks()[MemoryClass::kWorkspace], Bytes(4 * (65 * 130 + 130 * 33 + 65 * 33)));
 }
 
@@ -181,7 +181,7 @@ TEST(Product, OfMetaTensorsNeedsNothing) {
       Tensor out = at::empty({65, 33}, options);
       const MemoryMeter meter;
       const MemoryMeter::Counting counting(meter);
-      product(out, a, b);
+      run_product(out, a, b);
       EXPECT_EQ(meter.peaks(), tensor::MemoryUse{});
     }
   });
