@@ -1,6 +1,6 @@
 // Runs a program as one rank of a job, from joining the job to the exit status. Part of the library
 // fourfold::comm_mpi, which a program links to have processes as ranks: docs/clusters.md, and
-// examples/05_ranks_of_mpi.cpp.
+// examples/07_ranks_of_mpi.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,6 @@
 // Ranks as processes, with the library fourfold::comm_mpi. Under mpirun or srun each process is one
 // rank, and together they compute an integral. With --ranks N the program starts its own processes:
-//   mpirun -np 2 ./05_ranks_of_mpi         or         ./05_ranks_of_mpi --ranks 2
+//   mpirun -np 2 ./07_ranks_of_mpi         or         ./07_ranks_of_mpi --ranks 2
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdio>
@@ -40,7 +40,7 @@ void integrate(comm::World& world) {
 }
 
 void report(const std::string& line) {
-  std::fprintf(stderr, "05_ranks_of_mpi: %s\n", line.c_str());
+  std::fprintf(stderr, "07_ranks_of_mpi: %s\n", line.c_str());
 }
 
 }  // namespace

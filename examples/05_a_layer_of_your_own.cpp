@@ -1,0 +1,161 @@
+// A layer from nothing: it subtracts the mean of each row and multiplies each column by a learned
+// scale. Its columns are split over x, so the mean needs a sum over ranks, and so does its
+// gradient. docs/writing-a-layer.md explains it line by line.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/comm/recorder.hpp"
+#include "fourfold/comm/recording/recording.hpp"
+#include "fourfold/comm/self/self.hpp"
+#include "fourfold/comm/thread/thread.hpp"
+#include "fourfold/kernels/random.hpp"
+#include "fourfold/nn/node.hpp"
+#include "fourfold/nn/norm.hpp"
+#include "fourfold/tensor/shard.hpp"
+
+using namespace fourfold;
+using at::Tensor;
+using grid::Axes;
+using grid::Axis;
+using nn::variable_list;
+
+namespace {
+
+class Center final : public nn::Layer {
+ public:
+  Center(const tensor::Mesh& mesh, const std::string& name, std::int64_t width)
+      : Layer(mesh, name), width_(width) {
+    mesh.join(Axis::kX);  // the ranks that it communicates with
+    const Axes rest = {Axis::kY, Axis::kZ};
+    scale_ = declare({.name = name + ".weight",
+                      .shape = {width},
+                      .kept = Axis::kX,  // a use sees the columns of this rank's x,
+                      .gathered = rest,  // which the ranks along y and z keep in parts.
+                      .summed = rest,    // These have different rows: their gradients add up.
+                      .mean = 1},
+                     nn::Precision::float64(), /*seed=*/1);
+  }
+
+  nn::Flow<Tensor> flow(Tensor input, const nn::Pass& pass) const {
+    const Tensor scale = pass.vector(scale_);
+    const auto call = std::make_shared<Call>();
+    call->rows = input.detach();
+    // The first node sends the sums of this rank's columns. Backward, it is the last: it waits for
+    // the sums of the gradient.
+    const variable_list passed = nn::node(
+        {input},
+        [&](const variable_list&) -> variable_list {
+          call->sums = start_sum(call->rows);
+          return {nn::placeholder(input.options())};
+        },
+        [this, call](const variable_list&) -> variable_list {
+          return {call->gradient - call->gradient_sums.wait() / double(width_)};
+        });
+    co_await nn::Turn{call->sums.under_way()};  // the other half of the batch computes meanwhile
+
+    co_return nn::node(
+        {passed[0], scale},
+        [&](const variable_list& in) -> variable_list {
+          call->rows = call->rows - call->sums.wait() / double(width_);
+          call->scale = in[1].detach();
+          report("center", call->rows);
+          return {call->rows * in[1]};
+        },
+        [this, call](const variable_list& upstream) -> variable_list {
+          call->gradient = upstream[0] * call->scale;
+          call->gradient_sums = start_sum(call->gradient);
+          report("center dI", call->gradient);
+          return {nn::placeholder(call->gradient.options()), (upstream[0] * call->rows).sum(0)};
+        })[0];
+  }
+
+ private:
+  /// What the two nodes of a call share.
+  struct Call {
+    Tensor rows;
+    Tensor scale;
+    Tensor gradient;
+    tensor::Pending sums;
+    tensor::Pending gradient_sums;
+  };
+
+  /// The sum of each row, over this rank's columns and then over the ranks along x.
+  tensor::Pending start_sum(const Tensor& rows) const {
+    const comm::LayerScope scope(name());  // schedules and timelines name the layer
+    return tensor::all_reduce(mesh_->comm(Axis::kX), rows.sum(1, /*keepdim=*/true));
+  }
+  void report(const char* what, const Tensor& rows) const {
+    const comm::LayerScope scope(name());
+    mesh_->compute(what, 3.0 * double(rows.numel()), 2 * std::int64_t(rows.nbytes()));
+  }
+
+  std::int64_t width_;
+  nn::ParameterPtr scale_;
+};
+
+constexpr std::int64_t kRows = 12, kWidth = 8;
+const grid::Layout kLayout({Axes{Axis::kData, Axis::kZ, Axis::kY}, Axes(Axis::kX)});
+
+Tensor numbers(const char* name) {
+  Tensor whole = at::empty({kRows, kWidth}, at::kDouble);
+  kernels::fill_normal(whole, {kRows, kWidth}, {{{0, kRows}, {0, kWidth}}},
+                       kernels::key_of(1, name), 1);
+  return whole;
+}
+
+/// How far this rank's output and gradients are from those of libtorch's own operations.
+double error_on(comm::World& world, const grid::Grid& grid) {
+  const tensor::Mesh mesh(world, grid);
+  const Center layer(mesh, "center", kWidth);
+  const nn::Vectors vectors(mesh, layer.vectors());
+  const auto here = [&](const Tensor& whole) { return tensor::shard(mesh, whole, kLayout); };
+  const Tensor whole = numbers("input").set_requires_grad(true);
+  const Tensor scale = at::ones({kWidth}, at::kDouble).set_requires_grad(true);
+  const Tensor expected = (whole - whole.mean(1, true)) * scale;
+  expected.backward(numbers("upstream"));
+
+  const Tensor input = here(whole.detach()).set_requires_grad(true);
+  const Tensor output = nn::run(layer.flow(input, nn::Pass(vectors)));
+  output.backward(here(numbers("upstream")));
+  const nn::ParameterPtr parameter = layer.vectors()[0];
+  const Tensor found = tensor::unshard(mesh, parameter->gradient(), {kWidth}, parameter->layout());
+  const auto error = [](const Tensor& a, const Tensor& b) {
+    return (a - b).abs().max().item<double>();
+  };
+  return std::max({error(output, here(expected.detach())), error(input.grad(), here(whole.grad())),
+                   error(found, scale.grad())});
+}
+
+}  // namespace
+
+int main() {
+  try {
+    double worst = 0;
+    const grid::Grid grid({.x = 2, .y = 3, .z = 2});
+    comm::thread::run(grid.ranks(), [&](comm::World& world) {
+      const double error = error_on(world, grid);
+      if (world.rank() == 0) worst = error;
+    });
+    std::printf("On %d ranks the layer differs from one process by %.1e.\n", grid.ranks(), worst);
+
+    // A dry run: the same code on a rank of a grid that does not exist.
+    comm::World nowhere = comm::recording::open(0, 4096);
+    const tensor::Mesh mesh(nowhere, grid::Grid({.x = 16, .y = 16, .z = 16}));
+    const Center layer(mesh, "center", 4096);
+    const nn::Vectors vectors(mesh, layer.vectors());
+    const Tensor input = at::empty({64, 256}, at::TensorOptions(at::kDouble).device(mesh.device()));
+    static_cast<void>(nn::run(layer.flow(input, nn::Pass(vectors))));
+    for (const auto& [key, count] : nowhere.counters()) {
+      std::printf("A rank of 4096 sends %lld bytes along %s.\n",
+                  static_cast<long long>(count.wire.bytes.value()), key.axes.c_str());
+    }
+    return worst < 1e-12 ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", describe(error).c_str());
+    return 1;
+  }
+}
