@@ -69,8 +69,8 @@ TEST_P(Transformers, ComputesTheSameLogits) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Transformers,
                          testing::Values("gpt2-theirs", "gpt2-ours", "llama-theirs", "llama-ours"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& chosen) {
+                           std::string name = chosen.param;
                            name[name.find('-')] = '_';
                            return name;
                          });

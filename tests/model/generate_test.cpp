@@ -111,16 +111,17 @@ TEST(Generate, ATextThatGrowsHasTheLogitsOfOneThatIsReadAfresh) {
       gpt.activations = activations;
       const double of_gpt = worst_difference(mesh, model::Gpt(mesh, gpt, samples));
       expect_on_all_ranks(world, of_gpt < 1e-10, concat(grid, ", gpt: ", of_gpt));
-      model::LlamaSpec llama{.vocabulary = 37,
-                             .width = 32,
-                             .heads = 4,
-                             .kv_heads = 2,
-                             .hidden = 24,
-                             .layers = 2,
-                             .context = 64};
-      llama.execution = {.algorithm = algorithm,
-                         .activations = activations,
-                         .precision = nn::Precision::float64()};
+      model::LlamaSpec llama;
+      llama.vocabulary = 37;
+      llama.width = 32;
+      llama.heads = 4;
+      llama.kv_heads = 2;
+      llama.hidden = 24;
+      llama.layers = 2;
+      llama.context = 64;
+      llama.execution.algorithm = algorithm;
+      llama.execution.activations = activations;
+      llama.execution.precision = nn::Precision::float64();
       const double of_llama = worst_difference(mesh, model::Llama(mesh, llama, samples));
       expect_on_all_ranks(world, of_llama < 1e-10, concat(grid, ", llama: ", of_llama));
     });

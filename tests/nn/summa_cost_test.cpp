@@ -216,7 +216,7 @@ Orders orders(const Overlap& overlap) {
   const Tensor input = b.block(mesh, b.k).set_requires_grad(true);
   schedule::Schedule forward;
   comm::Recording of_forward(world, forward);
-  const Tensor output = layer.forward(input, {});
+  const Tensor output = layer.forward(input, nn::Pass());
   schedule::Schedule backward;
   of_forward.stop();
   const comm::Recording of_backward(world, backward);

@@ -107,7 +107,8 @@ TEST(Dataset, ABadTokenThatNobodySawIsFoundWhenItIsRead) {
                              " is 100")),
             std::string::npos)
       << said;
-  EXPECT_EQ(refusal([&] { read(0, tokens.data(), targets.data()); }), "nothing was thrown");
+  const std::vector<at::Tensor> sample = {at::empty({16}, at::kLong), at::empty({16}, at::kLong)};
+  EXPECT_EQ(refusal([&] { read(0, sample); }), "nothing was thrown");
 }
 
 }  // namespace
