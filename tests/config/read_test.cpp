@@ -109,6 +109,23 @@ TEST_F(Read, WritesEveryKeyInOrder) {
   EXPECT_EQ(config::to_toml(everything()), kEverything);
 }
 
+TEST_F(Read, TakesTheKeysOfALlama) {
+  const Config plain = read(kSmall, {"model.kind=llama"});
+  EXPECT_EQ(plain.model.kv_heads, 4);
+  EXPECT_EQ(plain.model.hidden, 192);  // 8/3 of 64, rounded up
+  EXPECT_FALSE(plain.model.tied);
+  const Config given =
+      read(kSmall, {"model.kind=llama", "model.kv_heads=2", "model.hidden=100", "model.tied=true",
+                    "model.rope_theta=500000.0", "model.rope_scaling=[8.0, 1.0, 4.0, 8192]"});
+  EXPECT_EQ(given.model.kv_heads, 2);
+  EXPECT_EQ(given.model.hidden, 100);
+  EXPECT_TRUE(given.model.tied);
+  EXPECT_EQ(given.model.rope_scaling, (std::vector<double>{8, 1, 4, 8192}));
+  EXPECT_NE(config::to_toml(given).find("rope_scaling = [8.0, 1.0, 4.0, 8192.0]"),
+            std::string::npos)
+      << config::to_toml(given);
+}
+
 TEST_F(Read, DefaultsAreTheDocumentedOnes) {
   const Config config = read(kSmall);
   EXPECT_EQ(config, small());

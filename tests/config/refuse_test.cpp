@@ -269,8 +269,24 @@ TEST_F(Refuse, Betas) {
   }
 }
 
+TEST_F(Refuse, KeysOfAnotherKindOfModel) {
+  EXPECT_EQ(set("model.kv_heads=2"), "--set: model.kv_heads is no key of model.kind = \"gpt\"");
+  EXPECT_EQ(set("model.norm_eps=1e-6"), "--set: model.norm_eps is no key of model.kind = \"gpt\"");
+  EXPECT_EQ(refusal(kSmall, {"model.kind=llama", "model.dropout=0.1"}),
+            "--set: model.dropout is no key of model.kind = \"llama\"");
+  EXPECT_EQ(refusal(kSmall, {"model.kind=llama", "model.kv_heads=3"}),
+            "gpt.toml:4: model.heads = 4 must be a multiple of model.kv_heads = 3");
+  for (const char* value :
+       {"[8.0]", "8.0", "[8.0, 4.0, 1.0, 64]", "[8.0, 1.0, 4.0, 0.5]", "[0, 1, 4, 8]"}) {
+    EXPECT_EQ(refusal(kSmall, {"model.kind=llama", concat("model.rope_scaling=", value)}),
+              concat("--set: model.rope_scaling = ", value,
+                     " must be [], or factor, low and high frequency factor and the original "
+                     "context, such as [8.0, 1.0, 4.0, 8192]"));
+  }
+}
+
 TEST_F(Refuse, UnknownChoices) {
-  EXPECT_EQ(set("model.kind=unet"), "--set: model.kind = \"unet\" must be \"gpt\"");
+  EXPECT_EQ(set("model.kind=unet"), "--set: model.kind = \"unet\" must be \"gpt\" or \"llama\"");
   EXPECT_EQ(after("[parallel]\nstrategy = \"zero\"\n"),
             "gpt.toml:10: parallel.strategy = \"zero\" must be \"ddp\", \"zero1\", \"zero2\", "
             "\"zero3\", \"megatron\", \"summa2d\", \"summa2.5d\", \"3d\", \"4d\" or "
