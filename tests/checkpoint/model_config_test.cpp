@@ -60,7 +60,7 @@ TEST(ModelConfig, RefusesOtherModels) {
       R"("vocab_size": 10, "n_embd": 8, "n_head": 2, "n_layer": 1, "n_positions": 4)";
   EXPECT_EQ(complaint_about("{" + sizes + "}"), "");
   for (const char* bad :
-       {R"("model_type": "llama")", R"("activation_function": "relu")",
+       {R"("model_type": "mistral")", R"("activation_function": "relu")",
         R"("layer_norm_epsilon": 1e-6)", R"("n_inner": 7)", R"("n_head": 3)", R"("n_layer": 0)",
         R"("n_layer": "two")", R"("n_embd": 1e300)", R"("scale_attn_weights": false)"}) {
     const std::string said = complaint_about("{" + sizes + ", " + bad + "}");
