@@ -64,7 +64,7 @@ std::string with_commas(std::int64_t number) {
   const std::size_t first = number < 0 ? 1 : 0;
   for (std::size_t at = text.size(); at > first + kDigits;) {
     at -= kDigits;
-    text.insert(at, ",");
+    text.insert(at, 1, ',');
   }
   return text;
 }
