@@ -119,10 +119,8 @@ class Translator {
   void open() {
     next();
     Group group{.caseless = caseless(), .repeatable = true};
-    if (!take("?")) {
+    if (!take("?") || take(":")) {
       out_ += "(?:";  // what a group has matched is never asked for
-    } else if (take(":")) {
-      out_ += "(?:";
     } else if (take("i:")) {
       out_ += "(?i:";
       group.caseless = true;
@@ -183,7 +181,7 @@ class Translator {
       if (caseless()) refuse("a character beyond ASCII whose case is ignored");
       const std::size_t length = character_length(rest_);
       if (length == 0) refuse("bytes that are not UTF-8");
-      const std::string character(rest_.substr(0, length));
+      std::string character(rest_.substr(0, length));
       rest_.remove_prefix(length);
       before_ = '\0';
       return character;
@@ -258,7 +256,8 @@ class Translator {
     int read = 0;
     for (; read < digits && !rest_.empty() && rest_.front() != '}'; ++read) {
       const char c = next();
-      const auto digit = std::string_view("0123456789abcdef").find(is_upper(c) ? c - 'A' + 'a' : c);
+      const char lower = is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
+      const auto digit = std::string_view("0123456789abcdef").find(lower);
       if (digit == std::string_view::npos) refuse("a character with a wrong number");
       value = value * 16 + static_cast<std::uint32_t>(digit);
     }
