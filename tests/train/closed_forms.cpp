@@ -4,7 +4,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/model/stages.hpp"
-#include "fourfold/train/pipeline_schedule.hpp"
+#include "fourfold/train/pipeline_order.hpp"
 
 #include "tests/train/operations_of_weights.hpp"
 #include "tests/train/summa_form.hpp"
