@@ -12,12 +12,6 @@
 
 namespace fourfold::config {
 
-/// The algorithm that multiplies the matrices of a layer.
-enum class Algorithm {
-  kGrid,   ///< the 4-D algorithm, on any grid
-  kSumma,  ///< panels that are broadcast along rows and columns of a square
-};
-
 struct Strategy {
   std::string_view name;
   std::string_view what;           ///< for people, in a few words
@@ -27,7 +21,7 @@ struct Strategy {
   std::optional<int> zero = {};    ///< the only stage of ZeRO along data that it allows
   bool sequence_parallel = false;  ///< whether it has this switch
   bool replicates = false;         ///< whether activations are replicated, whatever is set
-  Algorithm algorithm = Algorithm::kGrid;
+  bool summa = false;              ///< whether it multiplies by SUMMA, on a square of ranks
 };
 
 /// All strategies, the simplest first.

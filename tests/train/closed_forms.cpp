@@ -386,7 +386,7 @@ class Forms {
 }  // namespace
 
 CallsBy closed_form(const grid::Grid& grid, const GptRecipe& recipe, int rank) {
-  if (recipe.model.algorithm == nn::Algorithm::kSumma) return summa_form(grid, recipe, rank);
+  if (recipe.model.product == nn::ProductKind::kSumma) return summa_form(grid, recipe, rank);
   return Forms(grid, recipe, rank).all();
 }
 
