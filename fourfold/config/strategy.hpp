@@ -18,7 +18,7 @@ struct Strategy {
   grid::Axes axes;                 ///< the axes that may have more than one rank
   grid::Axes own = axes;           ///< the axes that are used when no sizes are given
   grid::Axes equal = {};           ///< the axes that must have the same size
-  std::optional<int> zero = {};    ///< the only stage of ZeRO along data that it allows
+  std::optional<int> zero = {};    ///< the only level of ZeRO along data that it allows
   bool sequence_parallel = false;  ///< whether it has this switch
   bool replicates = false;         ///< whether activations are replicated, whatever is set
   bool summa = false;              ///< whether it multiplies by SUMMA, on a square of ranks
