@@ -248,8 +248,8 @@ void Engine::fail_locked(const std::string& reason, Cause cause, int status) {
   if (!failure_) {
     failure_ = reason;
     // This happens now, while the buffers of the operations under way still exist: messages may
-    // arrive in them while the ranks settle who ends the job.
-    ender_ = settle_who_ends(cause, status);
+    // arrive in them while the ranks agree who ends the job.
+    ender_ = agree_who_ends(cause, status);
   }
   for (Queue* queue : active_) {
     for (const IssuedPtr& issued : *queue) {

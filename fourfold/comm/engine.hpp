@@ -101,7 +101,7 @@ class Engine {
   void finish(Issued& issued);
   enum class Cause : std::uint8_t { kOwn, kPeer };
   void fail_locked(const std::string& reason, Cause cause, int status = 1);
-  int settle_who_ends(Cause cause, int status);
+  int agree_who_ends(Cause cause, int status);
   void throw_if_failed(const Issued* issued = nullptr) const;
   void send_control(const ControlMessage& message, int peer);
   void answer_control();
