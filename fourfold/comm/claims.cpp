@@ -12,7 +12,7 @@ using Kind = ControlMessage::Kind;
 static_assert(sizeof(ControlMessage) < 512, "docs/communication.md says so");
 
 /// How long the rank that ends the job keeps advancing the messages that tell the other ranks.
-constexpr Seconds kSpreading{0.05};
+constexpr Seconds kTelling{0.05};
 
 std::size_t index_of(Right right) {
   return static_cast<std::size_t>(right);
@@ -117,7 +117,7 @@ int Engine::agree_who_ends(Cause cause, int status) {
     for (int peer = 0; peer < size; ++peer) {
       if (peer != self) send_control({.kind = Kind::kEnd, .from = self, .status = status}, peer);
     }
-    for (const Seconds sent = now(); now() - sent < kSpreading;) {
+    for (const Seconds sent = now(); now() - sent < kTelling;) {
       const std::uint64_t seen = transport_->activity();
       answer_control();
       transport_->idle(seen, 1000);
