@@ -24,7 +24,7 @@ std::int64_t Schedule::issue(const Collective& collective, const grid::Axes& axe
 }
 
 void Schedule::wait(std::int64_t number) {
-  FOURFOLD_CHECK(number >= 0 && number < operations_, "operation ", number, " was never issued");
+  FOURFOLD_CHECK(number < operations_, "operation ", number, " was never issued");
   steps_.emplace_back(Wait{number});
 }
 

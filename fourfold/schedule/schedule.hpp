@@ -54,7 +54,8 @@ struct Queue {
 };
 Queue queue_of(const Issue& issue);
 
-/// The compute stream is blocked until operation `number` is done.
+/// The compute stream is blocked until operation `number` is done. A number below 0 is an operation
+/// of the step before, which is equal to this one: -1 is the last one that it issued.
 struct Wait {
   std::int64_t number = 0;
 

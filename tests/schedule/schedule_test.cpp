@@ -77,7 +77,6 @@ TEST(Schedule, KeepsItsStepsInStreamOrder) {
 TEST(Schedule, RefusesAWaitForWhatWasNeverIssued) {
   Schedule schedule;
   EXPECT_THROW(schedule.wait(0), InvariantError);
-  EXPECT_THROW(schedule.wait(-1), InvariantError);
   schedule.issue(kReduce, Axis::kX, 2, 0, 0);
   EXPECT_NO_THROW(schedule.wait(0));
   EXPECT_THROW(schedule.wait(1), InvariantError);
