@@ -44,8 +44,8 @@ std::map<std::string, Work> compute_by_name(const schedule::Schedule& schedule) 
     if (const auto* compute = std::get_if<schedule::Compute>(&step)) {
       Work& work = all[compute->name];
       ++work.times;
-      work.flops += compute->flops;
-      work.bytes += compute->bytes;
+      work.flops += compute->arithmetic.flops;
+      work.bytes += compute->arithmetic.bytes;
     }
   }
   return all;
