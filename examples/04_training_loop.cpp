@@ -81,7 +81,8 @@ std::vector<double> own_loop(comm::World& world, const grid::Grid& grid) {
   optim::AdamW optimizer(mesh, gpt.parameters(), what.optimizer);
   std::vector<double> result;
   for (std::int64_t number = 1; number <= kSteps; ++number) {
-    optim::AdamW::Step step = optimizer.begin_step(kBatch / kMicroBatch);
+    tensor::InFlight in_flight(mesh);  // communication of this step that outlives a layer
+    optim::AdamW::Step step = optimizer.begin_step(in_flight, kBatch / kMicroBatch);
     double loss = 0;
     for (std::int64_t first = 0; first < kBatch; first += kMicroBatch) {
       const Samples samples(mesh, (number - 1) * kBatch + first);
@@ -91,7 +92,8 @@ std::vector<double> own_loop(comm::World& world, const grid::Grid& grid) {
                             .step = static_cast<std::uint64_t>(number)};
       step.begin_pass();
       const model::Input input{batch, {samples.tokens, samples.targets}};
-      const Tensor part = gpt.loss(input, kBatch * kContext, true);
+      nn::Pass pass(in_flight, /*training=*/true);
+      const Tensor part = gpt.loss(input, kBatch * kContext, pass);
       part.backward();
       loss += part.item<double>();
     }

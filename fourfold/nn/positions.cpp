@@ -49,12 +49,12 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
   };
 
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& /*weight*/,
-                        const Positions* layer, const Call& call) {
+                        const Positions* layer, tensor::InFlight* in_flight, const Call& call) {
     remember(context, *layer);
     keep(context, call);
     const Mesh& mesh = *layer->mesh_;
     const Batch& batch = call.batch;
-    const Tensor table = layer->parameter_->whole();
+    const Tensor table = layer->parameter_->gather(*in_flight);
     const LayerScope scope(layer->parameter_->layer());
     Tensor out = hidden.detach();
     for_each_stretch(hidden_rows(mesh, batch, layer->activations_), batch,
@@ -84,17 +84,18 @@ class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
     mesh.compute("positions dE", static_cast<double>(gradient.numel()),
                  static_cast<std::int64_t>(gradient.nbytes()));
     call.use->end();
-    mesh.settle_gradients();
-    return {gradient, Tensor(), Tensor(), Tensor()};
+    call.use->in_flight().sums_issued();
+    return {gradient, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
-Tensor Positions::add_to(const Tensor& hidden, const Batch& batch) const {
+Tensor Positions::add_to(const Tensor& hidden, const Batch& batch, const Pass& pass) const {
   FOURFOLD_CHECK(batch.first_position + batch.context <= parameter_->spec().shape[0],
                  "a context of ", batch.first_position + batch.context, " in a model for ",
                  parameter_->spec().shape[0]);
-  return PositionsFunction::apply(hidden, parameter_->leaf(), this,
-                                  PositionsFunction::Call{batch, parameter_->use()});
+  tensor::InFlight& in_flight = pass.in_flight();
+  return PositionsFunction::apply(hidden, parameter_->leaf(), this, &in_flight,
+                                  PositionsFunction::Call{batch, parameter_->use(in_flight)});
 }
 
 }  // namespace fourfold::nn

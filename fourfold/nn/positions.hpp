@@ -18,7 +18,7 @@ class Positions final : public Layer {
 
   /// Returns `hidden` plus, for each row, the table's row of its position. Overwrites the memory of
   /// `hidden`.
-  Tensor add_to(const Tensor& hidden, const Batch& batch) const;
+  Tensor add_to(const Tensor& hidden, const Batch& batch, const Pass& pass) const;
 
   const ParameterPtr& parameter() const { return parameter_; }
 

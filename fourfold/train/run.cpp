@@ -84,7 +84,7 @@ class Run {
   void finish() {
     const tensor::MemoryUse peaks = meter_->peaks();
     const Bytes in_steps = meter_->at_peak().total();
-    trainer_->settle();
+    trainer_->finish();
     take_counts();
     checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "");
     if (tracer_) collect_traces();
@@ -183,7 +183,7 @@ class Run {
   }
 
   void collect_traces() {
-    trainer_->settle();
+    trainer_->finish();
     take_counts();
     const comm::Phase phase = world_->phase("collecting traces");
     traces_ = tracer_->collect();
@@ -210,7 +210,7 @@ class Run {
 
   void validate(std::int64_t number) {
     if (!data_.validation) return;
-    trainer_->settle();
+    trainer_->finish();
     take_counts();
     const comm::Phase phase = world_->phase("validating");
     const double loss =

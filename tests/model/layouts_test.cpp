@@ -115,7 +115,8 @@ std::map<std::string, Tensor> points(const tensor::Mesh& mesh, const Table& tabl
       linear("h.0.mlp.c_proj", 4 * kWidth, kWidth, true, table.between, table.between, small);
   const nn::Vectors vectors(mesh, {norm1.scale(), norm1.shift(), qkv->bias(), projection->bias(),
                                    norm2.scale(), norm2.shift(), up->bias(), down->bias()});
-  const nn::Pass pass(vectors);
+  tensor::InFlight in_flight(mesh);
+  const nn::Pass pass(in_flight, vectors);
 
   std::map<std::string, Tensor> at;
   at["input"] = input;
@@ -134,7 +135,8 @@ std::map<std::string, Tensor> points(const tensor::Mesh& mesh, const Table& tabl
 
 Tensor block_output(const tensor::Mesh& mesh, const Table& table, const Tensor& input) {
   const model::GptBlock block(mesh, spec_of(table).frame(), 0, table.split);
-  const nn::Pass pass(block.bundle());
+  tensor::InFlight in_flight(mesh);
+  const nn::Pass pass(in_flight, block.bundle());
   return nn::run(block.flow(input, {.samples = kSamples, .context = kContext}, pass));
 }
 

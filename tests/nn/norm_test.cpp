@@ -60,7 +60,8 @@ Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& 
   load(mesh, *layer.scale(), serial.scale.detach());
   load(mesh, *layer.shift(), serial.shift.detach());
   const nn::Vectors vectors(mesh, {layer.scale(), layer.shift()});
-  const nn::Pass pass(vectors);
+  tensor::InFlight in_flight(mesh);
+  const nn::Pass pass(in_flight, vectors);
   const Layout layout = layout_of(activations);
   const Tensor leaf = leaf_of(mesh, input, layout);
   const Tensor output = layer.forward(leaf, pass);
@@ -70,6 +71,7 @@ Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& 
   worst.see(relative_error(leaf.grad(), part_of(mesh, serial.input_gradient, layout),
                            serial.input_gradient),
             "input gradient");
+  in_flight.sums().drain();
   sum_over_replicas(mesh, vectors.parameters());
   see_gradient(worst, mesh, *layer.scale(), serial.scale.grad());
   see_gradient(worst, mesh, *layer.shift(), serial.shift.grad());
@@ -146,7 +148,8 @@ TEST(LayerNorm, ConstantRowsGiveTheShift) {
       const Tensor shift = normal({kWidth}, "shift");
       load(mesh, *layer.shift(), shift);
       const nn::Vectors vectors(mesh, {layer.scale(), layer.shift()});
-      const nn::Pass pass(vectors);
+      tensor::InFlight in_flight(mesh);
+      const nn::Pass pass(in_flight, vectors);
       const Layout layout = layout_of(Activations::kSharded);
       Tensor input = normal({kRows, kWidth}, "input").fill_(value);
       const Tensor leaf = leaf_of(mesh, input, layout);

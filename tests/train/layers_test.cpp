@@ -96,7 +96,7 @@ void expect_issuers(const grid::Sizes& sizes, nn::Algorithm algorithm) {
     };
     trainer.step(1, train::read_tokens(read));
     timeline.end_step();
-    trainer.settle();
+    trainer.finish();
     observation.stop();
     std::string wrong;
     std::set<std::string> layers;

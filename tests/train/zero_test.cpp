@@ -139,16 +139,18 @@ TEST(Zero, ValuesThatAreAssignedReachTheMasterCopies) {
         expect_on_all_ranks(world, p->value().eq(1).all().item<bool>(), "is not rounded to 1");
       }
       // Gradients of zero and a negative rate: "decay" lets the values grow by a tenth of a step.
-      optim::AdamW::Step step = optimizer.begin_step();
+      tensor::InFlight in_flight(mesh);
+      optim::AdamW::Step step = optimizer.begin_step(in_flight);
       step.begin_pass();
       for (const nn::ParameterPtr& p : parameters) {
-        const auto use = p->use();
+        const auto use = p->use(in_flight);
         use->slot(at::kBFloat16).tensor.zero_();
         use->end();
       }
       step.reduce_gradients();
       step.update(1, -0.1 * kStep, 1);
       for (const nn::ParameterPtr& p : parameters) {
+        p->wait_for_values();
         expect_on_all_ranks(world, p->value().eq(1 + kStep).all().item<bool>(),
                             concat(p->name(), ", stage ", static_cast<int>(zero)));
       }
