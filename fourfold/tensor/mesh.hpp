@@ -59,6 +59,10 @@ class Mesh {
     world_->computed(name, {.flops = Flops(flops), .bytes = Bytes(bytes)});
   }
 
+  void compute(const char* name, const schedule::Arithmetic& arithmetic) const {
+    world_->computed(name, arithmetic);
+  }
+
   /// The names of the groups that this rank has joined, as the counters use them: "all", "x",
   /// "y+x", ...
   std::vector<std::string> group_names() const { return groups_.names(); }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
 
 namespace fourfold::test {
 namespace {
