@@ -41,7 +41,7 @@ train::Recipe recipe() {
   recipe.model = std::make_shared<model::GptModel>(spec());
   recipe.batch = kBatch;
   recipe.micro_batch = kMicroBatch;
-  recipe.rates = {.largest = 1e-2, .smallest = 1e-3, .warmup = 4, .steps = kSteps};
+  recipe.learning_rate = {.largest = 1e-2, .smallest = 1e-3, .warmup = 4, .steps = kSteps};
   recipe.clip = 1;
   return recipe;
 }
@@ -101,7 +101,7 @@ std::vector<double> own_loop(comm::World& world, const grid::Grid& grid) {
     std::array<double, 2> sums = {gpt.counts_loss() ? loss : 0, step.reduce_gradients()};
     mesh.everyone().all_reduce({sums.data(), 2, schedule::DType::kF64}).wait();
     const double norm = std::sqrt(sums[1]);
-    step.update(number, what.rates.rate(number), optim::clip_scale(norm, what.clip));
+    step.update(number, what.learning_rate.at(number), optim::clip_scale(norm, what.clip));
     result.push_back(sums[0]);
     if (world.rank() == 0 && (number == 1 || number % 10 == 0)) {
       std::printf("%d ranks, step %2d: loss %.4f, norm %.3f\n", world.size(),

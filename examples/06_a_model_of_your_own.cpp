@@ -192,7 +192,7 @@ train::Recipe recipe() {
   recipe.model = std::make_shared<Regressor>(4);
   recipe.batch = 32;
   recipe.micro_batch = 16;
-  recipe.rates = {.largest = 1e-2, .smallest = 1e-3, .warmup = 3, .steps = 30};
+  recipe.learning_rate = {.largest = 1e-2, .smallest = 1e-3, .warmup = 3, .steps = 30};
   return recipe;
 }
 

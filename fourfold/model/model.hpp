@@ -9,9 +9,9 @@
 
 #include "fourfold/base/units.hpp"
 #include "fourfold/model/file_tensor.hpp"
-#include "fourfold/nn/algorithm.hpp"
 #include "fourfold/nn/layer.hpp"
 #include "fourfold/nn/pass.hpp"
+#include "fourfold/nn/product_kind.hpp"
 #include "fourfold/nn/rows.hpp"
 
 namespace fourfold::model {
@@ -37,7 +37,7 @@ struct Input {
 
 /// How a model is computed. The kind and the sizes of a model are independent of it.
 struct Execution {
-  nn::Algorithm algorithm = nn::Algorithm::k4d;  ///< of the products
+  nn::ProductKind product = nn::ProductKind::k4d;  ///< of its linear layers and tables
   nn::Activations activations = nn::Activations::kSharded;
   bool checkpoint = false;  ///< keep only the inputs of the blocks
   nn::Precision precision;

@@ -22,7 +22,7 @@ Transformer::Transformer(const Mesh& mesh, Frame frame, const Stage& stage, nn::
 
 std::unique_ptr<nn::VocabularyTable> Transformer::make_table(const std::string& name) const {
   const Execution& how = frame_.execution;
-  return nn::make_table(how.algorithm, *mesh_, frame_.table_spec(name), how.precision, how.seed);
+  return nn::make_table(how.product, *mesh_, frame_.table_spec(name), how.precision, how.seed);
 }
 
 void Transformer::add_positions(std::unique_ptr<nn::Positions> positions) {
@@ -80,14 +80,14 @@ double Transformer::flops(const Batch& batch) const {
 // --- layouts
 
 grid::Axes Transformer::loss_axes() const {
-  if (frame_.execution.algorithm == nn::Algorithm::kSumma) {
+  if (frame_.execution.product == nn::ProductKind::kSumma) {
     return {Axis::kData, Axis::kZ, Axis::kY};
   }
   return {Axis::kData, Axis::kZ};
 }
 
 grid::Axes Transformer::logit_axes() const {
-  if (frame_.execution.algorithm == nn::Algorithm::kSumma) return Axis::kX;
+  if (frame_.execution.product == nn::ProductKind::kSumma) return Axis::kX;
   return {Axis::kY, Axis::kX};
 }
 
@@ -96,14 +96,14 @@ bool Transformer::counts_loss() const {
 }
 
 Tensor Transformer::rows_here(const Tensor& samples) const {
-  if (frame_.execution.algorithm != nn::Algorithm::kSumma) return samples;
+  if (frame_.execution.product != nn::ProductKind::kSumma) return samples;
   const std::int64_t count = samples.size(0) / mesh_->size(Axis::kY);
   return samples.narrow(0, mesh_->index(Axis::kY) * count, count);
 }
 
 int Transformer::parts_of(const Batch& batch) const {
   // SUMMA overlaps its communication with its own products.
-  if (frame_.execution.algorithm == nn::Algorithm::kSumma) return 1;
+  if (frame_.execution.product == nn::ProductKind::kSumma) return 1;
   const bool communicates = mesh_->size({Axis::kX, Axis::kY}) > 1;
   if (!mesh_->overlap().halves || !communicates || nn::local_samples(*mesh_, batch) < 2) return 1;
   const bool by_heads = split_ == nn::HeadSplit::kHeads;

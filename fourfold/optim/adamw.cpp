@@ -93,19 +93,19 @@ class Packers {
 
 }  // namespace
 
-AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec)
+AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& groups, const AdamWSpec& spec)
     : mesh_(&mesh), spec_(spec) {
   nn::Parameters all;
-  for (const nn::Parameters& stage : stages) all.insert(all.end(), stage.begin(), stage.end());
+  for (const nn::Parameters& group : groups) all.insert(all.end(), group.begin(), group.end());
   nn::check_parameters(mesh, all, "AdamW");
   for (const nn::ParameterPtr& p : all) p->collector().check_free();
   std::vector<Segment> segments;
   // Matrices and vectors may have different types, and have different decay.
   Packers packers(mesh, spec.decay, segments);
   std::size_t use = 0;
-  for (const nn::Parameters& stage : stages) {
-    for (const nn::ParameterPtr& p : stage) packers.of(*p).add(p, use++);
-    if (&stage == &stages.front()) packers.close();
+  for (const nn::Parameters& group : groups) {
+    for (const nn::ParameterPtr& p : group) packers.of(*p).add(p, use++);
+    if (&group == &groups.front()) packers.close();
   }
   packers.close();
   std::sort(segments.begin(), segments.end(),

@@ -25,10 +25,10 @@ class AdamW {
 
   /// Takes over the memory of the parameters and their gradients. The parameters are given in the
   /// order of use, so that gradients are completed in about the reverse order. The parameters of
-  /// the first stage, which the backward pass reaches last, are not communicated together with
+  /// the first group, which the backward pass reaches last, are not communicated together with
   /// others. Throws InvariantError for a list that contains null, that contains a parameter or a
   /// name twice, or that contains a parameter of another mesh or optimizer.
-  AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec);
+  AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& groups, const AdamWSpec& spec);
   AdamW(const Mesh& mesh, const nn::Parameters& parameters, const AdamWSpec& spec)
       : AdamW(mesh, std::vector<nn::Parameters>{parameters}, spec) {}
 

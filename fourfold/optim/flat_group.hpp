@@ -15,7 +15,7 @@ using at::Tensor;
 using tensor::Mesh;
 
 /// Which data is split over the ranks that have the same shard of a parameter
-/// (ParameterSpec::replicas): the stages of ZeRO.
+/// (ParameterSpec::replicas): the levels of ZeRO.
 enum class Zero {
   kNothing,    ///< nothing: each rank keeps and updates everything (plain data parallelism)
   kMoments,    ///< moments and master copies: each rank updates its part (ZeRO-1)

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fourfold/model/stages.hpp"
-#include "fourfold/train/pipeline_schedule.hpp"
+#include "fourfold/train/pipeline_order.hpp"
 
 namespace fourfold::train {
 

@@ -170,7 +170,7 @@ StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
   const double squares = step.reduce_gradients();
   std::array<double, 2> sums = {stages_[0].counts_loss() ? loss : 0, squares};
   sum_over_everyone(*mesh_, sums);
-  const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.rates.rate(number)};
+  const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.learning_rate.at(number)};
   if (!std::isfinite(sums[0]) || !std::isfinite(sums[1])) {
     throw_not_finite(*mesh_, stages_, optimizer_, number, loss);
   }

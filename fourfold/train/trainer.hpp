@@ -6,7 +6,7 @@
 #include <span>
 
 #include "fourfold/optim/adamw.hpp"
-#include "fourfold/optim/schedule.hpp"
+#include "fourfold/optim/learning_rate.hpp"
 #include "fourfold/train/pipeline.hpp"
 
 namespace fourfold::train {
@@ -18,7 +18,7 @@ struct Recipe {
   std::int64_t micro_batch = 0;  ///< samples of a forward pass; divides the batch
   int chunks = 1;                ///< stages of the pipeline on each rank
   optim::AdamWSpec optimizer;
-  optim::RateSchedule rates;
+  optim::LearningRate learning_rate;
   double clip = 0;          ///< the largest global norm of the gradients; 0: no limit
   tensor::Overlap overlap;  ///< for the mesh of the training
 };

@@ -121,7 +121,7 @@ void finish(AdamW::Step& step) {
   step.update(1, 0.01, 1);
 }
 
-/// `body` must throw what contains `line`, on every rank of several grids, with every stage of
+/// `body` must throw what contains `line`, on every rank of several grids, with every level of
 /// ZeRO.
 void expect_refused(const std::string& line, const std::function<void(Misused&)>& body) {
   for (const grid::Sizes& sizes : {grid::Sizes{}, grid::Sizes{.data = 2}, grid::Sizes{.z = 2},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/product.hpp"
+#include "matrix/product.hpp"
 
 #include <array>
 
@@ -7,8 +7,10 @@
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/product.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
 
+using fourfold::concat;
+using fourfold::InvariantError;
 using tensor::AutogradContext;
 using tensor::Pending;
 using tensor::Purpose;
@@ -203,4 +205,4 @@ Tensor product_part(Part result, Axis direction, const Shard& a, const Shard& b)
   return ProductFunction::apply(a.local(), b.local(), Product{&a.mesh(), direction, result});
 }
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

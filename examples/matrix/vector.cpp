@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/vector.hpp"
+#include "matrix/vector.hpp"
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/collectives.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
 
+namespace comm = fourfold::comm;
+namespace kernels = fourfold::kernels;
+using fourfold::concat;
+using fourfold::InvariantError;
 using tensor::AutogradContext;
 using tensor::Pending;
 using tensor::Purpose;
@@ -108,4 +112,4 @@ Tensor elementwise_part(Elementwise op, Axis axis, const Shard& matrix, const Sh
   return ElementwiseFunction::apply(matrix.local(), vector.local(), Call{&matrix.mesh(), axis, op});
 }
 
-}  // namespace fourfold::matrix
+}  // namespace matrix
