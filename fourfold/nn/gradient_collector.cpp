@@ -166,9 +166,10 @@ void GradientCollector::reduce(const Ended& ended, tensor::InFlight& in_flight) 
   if (!sum_.defined()) return complete(ended);
   const comm::LayerScope issuer(owner_->layer());
   const MemoryScope scope(MemoryClass::kCommunication);
-  const Tensor padded = gathering_->outer_blocks() == 1 ? sum_ : gathering_->pad(sum_);
-  const Tensor own = tensor::cast(mesh, "gradient cast", own_part(padded), wire_);
-  sum_ = Tensor();
+  Tensor padded = std::exchange(sum_, Tensor());
+  if (gathering_->outer_blocks() > 1) padded = gathering_->pad(padded);
+  const Tensor own = tensor::cast(shard_->mesh(), "gradient cast", own_part(padded), wire_);
+  padded = Tensor();
   auto reduced = std::make_shared<Pending>(
       tensor::reduce_scatter(comm(), own,
                              shard_->mesh().overlap().weight_gradients ? comm::Priority::kBackground
