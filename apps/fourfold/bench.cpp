@@ -46,6 +46,7 @@ void show(const train::BenchRow& row) {
   } else {
     std::printf("%s on %s: %.3f s a step, loss %.6f\n", row.strategy.c_str(),
                 grid::to_string(row.sizes).c_str(), row.step.value(), row.loss);
+    if (!row.warning.empty()) std::printf("%s\n", row.warning.c_str());
   }
   std::fflush(stdout);
 }

@@ -4,6 +4,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/collectives.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace matrix {
 
@@ -32,8 +33,7 @@ struct Call {
   }
   /// Records one operation for each element of `matrix`, which is read and perhaps written.
   void computed(const char* name, const Tensor& matrix, int accesses) const {
-    mesh->compute(name, static_cast<double>(matrix.numel()),
-                  accesses * static_cast<std::int64_t>(matrix.nbytes()));
+    mesh->compute(name, tensor::loop_over(matrix, accesses, 1));
   }
 
  private:

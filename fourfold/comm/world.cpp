@@ -8,6 +8,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/core.hpp"
 #include "fourfold/comm/layer_scope.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 
 namespace fourfold::comm {
 
@@ -134,9 +135,13 @@ Observation World::observe(Observer& observer) {
   return {core_, observer};
 }
 
-void World::computed(std::string_view name, Flops flops, Bytes bytes) const {
-  core_->observers.tell(
-      [&](Observer& observer) { observer.computed(name, flops, bytes, LayerScope::current()); });
+void World::computed(std::string_view name, const schedule::Arithmetic& arithmetic) const {
+  const Computed computed{name, arithmetic, PhaseScope::current(), LayerScope::current()};
+  core_->observers.tell([&](Observer& observer) { observer.computed(computed); });
+}
+
+std::int64_t World::operations() const {
+  return core_->operations;
 }
 
 Bytes World::scratch_peak() const {

@@ -103,8 +103,11 @@ class World {
   ///
   /// The observer must outlive the Observation. Only the thread that computes may call this.
   Observation observe(Observer& observer);
-  /// Reports that the rank has computed until now, for the layer of the innermost LayerScope.
-  void computed(std::string_view name, Flops flops, Bytes bytes) const;
+  /// Reports that the rank has computed until now, in the phase of the innermost PhaseScope and for
+  /// the layer of the innermost LayerScope.
+  void computed(std::string_view name, const schedule::Arithmetic& arithmetic) const;
+  /// The number of operations that this rank has issued so far.
+  std::int64_t operations() const;
 
   /// Announces, for as long as the LongWork lives, long work of this rank that is no hang, such as
   /// "writing the model". Other ranks wait for this rank however long the work takes. A rank that

@@ -3,11 +3,18 @@
 
 #include <utility>
 
+#include "fourfold/comm/phase_scope.hpp"
 #include "fourfold/nn/function.hpp"
 
 namespace fourfold::nn {
 
 namespace {
+
+/// The block within the backward pass.
+variable_list again(const BlockFunction& block, const variable_list& inputs) {
+  const comm::PhaseScope phase(schedule::Phase::kRecompute);
+  return block(inputs);
+}
 
 class Checkpoint : public torch::autograd::Function<Checkpoint> {
  public:
@@ -27,7 +34,7 @@ class Checkpoint : public torch::autograd::Function<Checkpoint> {
     }
     {
       const at::AutoGradMode graph(true);
-      const variable_list outputs = block(inputs);
+      const variable_list outputs = again(block, inputs);
       torch::autograd::backward(outputs, gradients);
     }
     variable_list result;

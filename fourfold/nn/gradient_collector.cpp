@@ -3,9 +3,9 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/layer_scope.hpp"
-#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/nn/parameter.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -61,7 +61,10 @@ void GradientCollector::drop() {
 void GradientCollector::move_to(const Tensor& home) {
   FOURFOLD_CHECK(home.sizes() == shard_->shape() &&
                  home.scalar_type() == shard_->precision().master);
-  if (has_gradient_) home.copy_(gradient_);
+  if (has_gradient_) {
+    const comm::LayerScope layer(owner_->layer());
+    tensor::copy(shard_->mesh(), "gradient copy", home, gradient_);
+  }
   gradient_ = home;
 }
 
@@ -81,10 +84,11 @@ GradientCollector::Slot GradientCollector::slot() {
 void GradientCollector::accumulate(const Tensor& part) {
   FOURFOLD_CHECK(part.sizes() == shard_->shape(), name(), ": a gradient of another shape");
   const Slot place = slot();
+  const comm::LayerScope layer(owner_->layer());
   if (place.into == kernels::Into::kSum) {
-    kernels::add_to(place.tensor, part);
+    tensor::add_to(shard_->mesh(), "gradient sum", place.tensor, part);
   } else {
-    place.tensor.copy_(part);
+    tensor::copy(shard_->mesh(), "gradient copy", place.tensor, part);
   }
 }
 
@@ -162,9 +166,10 @@ void GradientCollector::reduce(const Ended& ended, tensor::InFlight& in_flight) 
   if (!sum_.defined()) return complete(ended);
   const comm::LayerScope issuer(owner_->layer());
   const MemoryScope scope(MemoryClass::kCommunication);
-  const Tensor own =
-      own_part(gathering_->outer_blocks() == 1 ? sum_ : gathering_->pad(sum_)).to(wire_);
-  sum_ = Tensor();
+  Tensor padded = std::exchange(sum_, Tensor());
+  if (gathering_->outer_blocks() > 1) padded = gathering_->pad(padded);
+  const Tensor own = tensor::cast(shard_->mesh(), "gradient cast", own_part(padded), wire_);
+  padded = Tensor();
   auto reduced = std::make_shared<Pending>(
       tensor::reduce_scatter(comm(), own,
                              shard_->mesh().overlap().weight_gradients ? comm::Priority::kBackground

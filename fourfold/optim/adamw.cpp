@@ -5,10 +5,17 @@
 #include <utility>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 
 namespace fourfold::optim {
 
 namespace {
+
+/// Waits for the sums of gradients that backward passes have left under way.
+void drain(tensor::InFlight& in_flight) {
+  const comm::PhaseScope phase(schedule::Phase::kBackward);
+  in_flight.sums().drain();
+}
 
 /// Parameters that are communicated in one operation.
 struct Segment {
@@ -136,7 +143,7 @@ void AdamW::Step::begin_pass() {
 void AdamW::Step::begin_pass(const nn::Parameters& parameters) {
   check("begin_pass", State::kPasses, " after reduce_gradients");
   // Gradients that are summed pass by pass must not mix with those of the next pass.
-  if (optimizer_->spec_.zero == Zero::kGradients) in_flight_->sums().drain();
+  if (optimizer_->spec_.zero == Zero::kGradients) drain(*in_flight_);
   for (const nn::ParameterPtr& p : parameters) p->collector().begin_pass();
 }
 
@@ -159,7 +166,8 @@ void AdamW::Step::end() {
 }
 
 double AdamW::reduce_gradients(tensor::InFlight& in_flight) {
-  in_flight.sums().drain();
+  drain(in_flight);
+  const comm::PhaseScope phase(schedule::Phase::kUpdate);
   for (const FlatGroup& group : groups_) {
     for (const nn::ParameterPtr& p : group.parameters()) p->collector().check_passes_done();
   }
@@ -183,6 +191,7 @@ Health AdamW::gradient_health(const nn::Parameter& parameter) const {
 }
 
 void AdamW::update(std::int64_t number, double rate, double gradient_scale) {
+  const comm::PhaseScope phase(schedule::Phase::kUpdate);
   const kernels::AdamStep numbers{.rate = rate,
                                   .beta1 = spec_.beta1,
                                   .beta2 = spec_.beta2,

@@ -4,8 +4,8 @@
 #include <ATen/ops/isfinite.h>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::optim {
 
@@ -144,6 +144,8 @@ void FlatGroup::end_step() {
 void FlatGroup::provide_memory(nn::Parameter&) {
   if (sums_passes()) {
     gradients_ = zeros(count_, own_gradients_.scalar_type(), *mesh_, MemoryClass::kGradients);
+    const comm::LayerScope scope("");  // they are those of many layers
+    mesh_->compute("zeros of gradients", tensor::loop_over(gradients_, 1));
   }
   place_gradients();
 }
@@ -174,10 +176,11 @@ void FlatGroup::sum_pass() {
 }
 
 void FlatGroup::add_pass(const Tensor& sums) {
+  const comm::LayerScope scope("");
   if (std::exchange(has_sums_, true)) {
-    kernels::add_to(own_gradients_, sums);
+    tensor::add_to(*mesh_, "sum of passes", own_gradients_, sums);
   } else {
-    own_gradients_.copy_(sums);
+    tensor::copy(*mesh_, "copy of a pass", own_gradients_, sums);
   }
 }
 
@@ -203,8 +206,7 @@ double FlatGroup::sum_of_squares() {
   reduction_.wait();
   const Tensor counted = zero_ == Zero::kNothing ? part(own_gradients_) : own_gradients_;
   const double sum = kernels::sum_of_squares(counted);
-  mesh_->compute("norm of gradients", 2.0 * static_cast<double>(counted.numel()),
-                 static_cast<std::int64_t>(counted.nbytes()));
+  mesh_->compute("norm of gradients", tensor::loop_over(counted, 1, 2));
   return sum;
 }
 
@@ -243,9 +245,12 @@ void FlatGroup::update(kernels::AdamStep step) {
   const bool same = values_.scalar_type() == own_values_.scalar_type();
   kernels::adamw(own_values_, own_gradients_, mean_, square_, same ? own_values_ : own(values_),
                  step);
-  // Gradient, value and both moments are read; value and moments are written.
-  mesh_->compute("adamw", 15.0 * static_cast<double>(mean_.numel()),
-                 7 * static_cast<std::int64_t>(mean_.nbytes()));
+  // Gradient, value and both moments are read; value and moments are written, and the value in the
+  // type of computation.
+  schedule::Arithmetic arithmetic = tensor::loop_over(mean_, 7, 15);
+  arithmetic.work = schedule::Work::kOptimizer;
+  if (!same) arithmetic.bytes += Bytes(static_cast<std::int64_t>(own(values_).nbytes()));
+  mesh_->compute("adamw", arithmetic);
 }
 
 void FlatGroup::gather_values() {

@@ -47,6 +47,7 @@ std::string describe(const Span& span) {
   text += concat(", ", span.end - span.begin);
   if (span.bytes > Bytes()) text += concat(", ", span.bytes);
   if (span.flops > Flops()) text += concat(", ", span.flops);
+  if (span.phase) text += concat(", ", *span.phase);
   return text;
 }
 

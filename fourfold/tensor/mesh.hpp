@@ -56,7 +56,11 @@ class Mesh {
   /// Reports to the observers of the world that the rank has computed until now, for the layer of
   /// the innermost LayerScope.
   void compute(const char* name, double flops, std::int64_t bytes) const {
-    world_->computed(name, Flops(flops), Bytes(bytes));
+    world_->computed(name, {.flops = Flops(flops), .bytes = Bytes(bytes)});
+  }
+
+  void compute(const char* name, const schedule::Arithmetic& arithmetic) const {
+    world_->computed(name, arithmetic);
   }
 
   /// The names of the groups that this rank has joined, as the counters use them: "all", "x",

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 
 namespace fourfold::train {
 
@@ -105,6 +106,7 @@ std::vector<Tensor> Pipeline::forward(const Unit& unit, const std::vector<Tensor
 
 void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients,
                         const BeginPass& begin_pass, tensor::InFlight& in_flight) {
+  const comm::PhaseScope phase(schedule::Phase::kBackward);
   const model::Part& here = part(unit);
   begin_pass(here.parameters());
   if (needs_shared_gradient(unit)) {

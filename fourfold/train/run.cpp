@@ -14,6 +14,7 @@
 #include "fourfold/report/chrome_trace.hpp"
 #include "fourfold/report/page.hpp"
 #include "fourfold/train/all_ranks.hpp"
+#include "fourfold/train/device.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/run_report.hpp"
@@ -62,11 +63,13 @@ class Run {
     }
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
                   recipe_.overlap);
+    device_.emplace(world, spec_.config.device, meter);
     make_trainer();
     metrics_.construction = meter.at_peak().total();
     if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
-    metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model->execution().precision.compute);
-    meter.reset_peak();  // the measurement of products is not part of training
+    metrics_.gemm_flops =
+        peak_rate(*mesh_, spec_.config.device, recipe_.model->execution().precision.compute);
+    meter.reset_peak();
     make_folder();
   }
 
@@ -82,6 +85,8 @@ class Run {
   }
 
   void finish() {
+    const std::string too_slow = device_->warning(*mesh_);
+    device_.reset();  // what follows is the host's
     const tensor::MemoryUse peaks = meter_->peaks();
     const Bytes in_steps = meter_->at_peak().total();
     trainer_->finish();
@@ -101,6 +106,7 @@ class Run {
     const comm::LongWork long_work = world_->long_work("writing the results");
     save_description();
     summarise();
+    if (!too_slow.empty()) say(too_slow);
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
     if (!spec_.report.empty()) {
       write_text(spec_.report,
@@ -131,6 +137,7 @@ class Run {
     say(describe(metrics_.facts));
     const nn::Batch batch = recipe_.model->batch(recipe_.micro_batch);
     say(describe(recipe_.overlap, trainer_->stages()[0].parts_of(batch)));
+    if (const std::string about = device_->about(); !about.empty()) say(about);
     say(concat("run folder ", folder_));
   }
 
@@ -147,8 +154,10 @@ class Run {
 
   void step(std::int64_t number, const ReadSample& read) {
     const Seconds begin = now();
+    device_->begin_step();
     if (tracer_) tracer_->begin_step(number);
     const StepResult result = trainer_->step(number, read);
+    device_->end_step();
     const Seconds seconds = now() - begin;
     const comm::Counts counts = take_counts();
     if (tracer_) tracer_->end_step(number);
@@ -244,7 +253,9 @@ class Run {
     metrics_.mfu = metrics_.model_flops / metrics_.gemm_flops;
     say(concat("median step ", median, ", ", static_cast<std::int64_t>(metrics_.tokens_per_second),
                " tokens/s, ", metrics_.model_flops, " of ", metrics_.gemm_flops,
-               " that products reach here: mfu ", std::round(1000 * metrics_.mfu) / 1000));
+               spec_.config.device.gflops > 0 ? " of all devices: mfu "
+                                              : " that products reach here: mfu ",
+               std::round(1000 * metrics_.mfu) / 1000));
     say(concat("the whole run took ", short_time(metrics_.facts.total)));
     say(concat("the model is in ", folder_));
   }
@@ -259,6 +270,7 @@ class Run {
   Recipe recipe_;
   Flops flops_;  // of a step
   std::optional<Mesh> mesh_;
+  std::optional<Device> device_;  // until the last step has ended
   std::optional<Trainer> trainer_;
   std::string folder_;
   std::optional<MetricsFiles> files_;

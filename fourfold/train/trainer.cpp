@@ -6,6 +6,7 @@
 #include <map>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/not_finite.hpp"
@@ -129,7 +130,10 @@ ReadInput Trainer::reader(std::int64_t number, const ReadSample& read) const {
 double Trainer::run_pass(tensor::InFlight& in_flight, const model::Input& input) {
   nn::Pass pass(in_flight, true);
   const Tensor part = model().loss(input, recipe_.model->terms(recipe_.batch), pass);
-  part.backward();
+  {
+    const comm::PhaseScope phase(schedule::Phase::kBackward);
+    part.backward();
+  }
   return mesh_->dry() ? 0 : part.item<double>();
 }
 
