@@ -24,7 +24,8 @@ double bytes_of(const Collective& c) {
 
 /// The largest of the p chunks of the tensor: in every step of a ring some rank sends it.
 double largest_chunk(const Collective& c, int p) {
-  return static_cast<double>((c.count + p - 1) / p * schedule::size_of(c.dtype));
+  const std::int64_t elements = (c.count + p - 1) / p;
+  return static_cast<double>(elements * schedule::size_of(c.dtype));
 }
 
 OperationTime made(const Link& link, double latency, double transfer) {

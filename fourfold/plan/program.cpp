@@ -143,8 +143,9 @@ class Preparation {
                      " issues more operations than place ", channel.places[0], ": ",
                      schedule::to_string(schedule::Step(issue)));
       const Issue& first = *channel.issues[position];
-      const bool matches = first.collective.count == issue.collective.count &&
-                           is_pair(first.collective.op) == is_pair(issue.collective.op);
+      const bool matches = is_pair(issue.collective.op)
+                               ? first.collective.count == issue.collective.count
+                               : first.collective == issue.collective;
       FOURFOLD_CHECK(matches, "operations do not match: ", schedule::to_string(first.collective),
                      " and ", schedule::to_string(issue.collective));
     }

@@ -123,7 +123,9 @@ std::vector<PublishedChoice> published_search(const PublishedModel& model, int g
         const int tensor = row * column * depth;
         const int data = gpus / tensor;
         const bool powers_of_two = tensor * data == gpus && (data & (data - 1)) == 0;
-        if (!powers_of_two || tensor < least_tensor || model.batch % (data * depth) != 0) continue;
+        if (!powers_of_two || tensor < least_tensor ||
+            model.batch % (std::int64_t{data} * depth) != 0)
+          continue;
         const PublishedGrid grid{row, column, depth, data};
         choices.push_back({published_time(model, grid, cluster, variant), grid});
       }

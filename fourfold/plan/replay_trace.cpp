@@ -39,8 +39,8 @@ Span span_of(const Stretch& stretch, double zero) {
   span.kind = Span::Kind::kCompute;
   span.name = compute.name;
   span.layer = compute.layer;
-  span.flops = compute.flops;
-  span.bytes = compute.bytes;
+  span.flops = compute.arithmetic.flops;
+  span.bytes = compute.arithmetic.bytes;
   return span;
 }
 

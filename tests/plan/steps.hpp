@@ -22,7 +22,12 @@ inline cluster::Cluster plain_cluster() {
 
 /// A stretch of compute that takes this long on the plain cluster.
 inline void compute(schedule::Schedule& schedule, double seconds) {
-  schedule.compute("work", Flops(seconds * 1e12), Bytes(0), "layer");
+  schedule.compute({.name = "work",
+                    .arithmetic = {.work = schedule::Work::kProduct,
+                                   .dtype = schedule::DType::kBF16,
+                                   .extent = {1, 1, 1},
+                                   .flops = Flops(seconds * 1e12)},
+                    .layer = "layer"});
 }
 
 /// A gather of f32 between two ranks: on the plain cluster half of its bytes cross the link.
