@@ -25,8 +25,6 @@
 
 namespace fourfold::tensor {
 
-using at::Tensor;
 using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 }  // namespace fourfold::tensor
