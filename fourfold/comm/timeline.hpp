@@ -38,7 +38,7 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// The name of the time between the phases of compute that are reported. In it operations are
+/// The name of the time between the spans of compute that are reported. In it operations are
 /// issued, memory is allocated and samples are read.
 inline constexpr const char* kOther = "other";
 

@@ -11,11 +11,11 @@
 
 namespace fourfold::comm {
 
-Phase::Phase(std::shared_ptr<Core> core, const std::string& what) : core_(std::move(core)) {
-  if (core_->engine) core_->engine->enter_phase(what);
+LongWork::LongWork(std::shared_ptr<Core> core, const std::string& what) : core_(std::move(core)) {
+  if (core_->engine) core_->engine->begin_long_work(what);
 }
-Phase::~Phase() {
-  if (core_ && core_->engine) core_->engine->leave_phase();
+LongWork::~LongWork() {
+  if (core_ && core_->engine) core_->engine->end_long_work();
 }
 
 Observation::Observation(std::shared_ptr<Core> core, Observer& observer)
@@ -108,7 +108,7 @@ Communicator World::communicator(const grid::Group& group, int number) {
   return Communicator(core_, core_->recorded_lanes.add(group, number, reach));
 }
 
-Phase World::phase(const std::string& what) {
+LongWork World::long_work(const std::string& what) {
   return {core_, what};
 }
 

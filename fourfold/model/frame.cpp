@@ -27,7 +27,7 @@ void Frame::check() const {
   if (!(dropout >= 0 && dropout < 1)) {
     throw ConfigError(concat("a dropout of ", dropout, " is not between 0 and 1"));
   }
-  if (execution.algorithm == nn::Algorithm::kSumma &&
+  if (execution.product == nn::ProductKind::kSumma &&
       execution.activations != nn::Activations::kSharded) {
     throw ConfigError("SUMMA splits activations over all ranks: they cannot be replicated");
   }
@@ -38,7 +38,7 @@ std::string Frame::misfit(const grid::Sizes& sizes, std::int64_t samples,
   if (sizes.pipe > layers) {
     return concat(layers, " layers cannot be split over pipe=", sizes.pipe);
   }
-  const bool summa = execution.algorithm == nn::Algorithm::kSumma;
+  const bool summa = execution.product == nn::ProductKind::kSumma;
   std::string reason;
   if (summa) {
     reason = nn::square_misfit(sizes);

@@ -19,7 +19,7 @@ Frame GptSpec::frame() const {
           .tied = tied,
           .table = "wte",
           .head = "lm_head",
-          .execution = {.algorithm = algorithm,
+          .execution = {.product = product,
                         .activations = activations,
                         .checkpoint = checkpoint,
                         .precision = precision,
@@ -38,7 +38,7 @@ const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t sampl
 
 Gpt::Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, const Stage& stage)
     : Transformer(mesh, checked(mesh, spec, samples).frame(), stage,
-                  nn::head_split(spec.algorithm, spec.heads, sizes_of(mesh))) {
+                  nn::head_split(spec.product, spec.heads, sizes_of(mesh))) {
   if (stage.first) {
     add_positions(std::make_unique<nn::Positions>(mesh, "wpe", spec.context, spec.width,
                                                   spec.activations, spec.precision, spec.seed));
@@ -62,11 +62,11 @@ ModelPtr GptModel::with_blocks(std::int64_t blocks) const {
 std::string GptModel::misfit(const grid::Sizes& sizes, std::int64_t samples) const {
   std::string reason = frame().misfit(sizes, samples, spec_.context);
   if (reason.empty()) {
-    reason = nn::attention_misfit(spec_.algorithm, spec_.heads, sizes, samples);
+    reason = nn::attention_misfit(spec_.product, spec_.heads, sizes, samples);
   }
-  const nn::HeadSplit split = nn::head_split(spec_.algorithm, spec_.heads, sizes);
+  const nn::HeadSplit split = nn::head_split(spec_.product, spec_.heads, sizes);
   for (const nn::LinearSpec& layer : GptProducts(frame(), "h.0", split).all()) {
-    if (reason.empty()) reason = nn::linear_misfit(spec_.algorithm, layer, sizes);
+    if (reason.empty()) reason = nn::linear_misfit(spec_.product, layer, sizes);
   }
   return reason;
 }

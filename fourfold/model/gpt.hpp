@@ -15,8 +15,8 @@ struct GptSpec {
   std::int64_t layers = 0;
   std::int64_t context = 0;
   double dropout = 0;
-  bool tied = true;                              ///< the head uses the table of the embedding
-  nn::Algorithm algorithm = nn::Algorithm::k4d;  ///< of the products
+  bool tied = true;                                ///< the head uses the table of the embedding
+  nn::ProductKind product = nn::ProductKind::k4d;  ///< of its linear layers and tables
   nn::Activations activations = nn::Activations::kSharded;
   bool checkpoint = false;  ///< keep only the inputs of the blocks
   nn::Precision precision;

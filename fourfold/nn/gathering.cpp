@@ -36,6 +36,7 @@ std::int64_t Gathering::bytes() const {
 }
 
 tensor::Gathered Gathering::start() const {
+  shard_->wait_for_values();
   const Tensor own = shard_->value().detach();
   tensor::Gathered gathered;
   if (is_whole()) {

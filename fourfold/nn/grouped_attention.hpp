@@ -40,10 +40,10 @@ struct GroupedHeads {
 };
 
 /// Why attention cannot be split over a grid (see attention_misfit).
-std::string grouped_misfit(Algorithm algorithm, const GroupedHeads& heads, const grid::Sizes& sizes,
+std::string grouped_misfit(ProductKind product, const GroupedHeads& heads, const grid::Sizes& sizes,
                            std::int64_t samples);
 /// By heads if the ranks can share them, else by samples; with SUMMA the square.
-HeadSplit grouped_split(Algorithm algorithm, const GroupedHeads& heads, const grid::Sizes& sizes);
+HeadSplit grouped_split(ProductKind product, const GroupedHeads& heads, const grid::Sizes& sizes);
 
 struct Rotary {
   double theta = 10000;

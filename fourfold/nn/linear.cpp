@@ -186,18 +186,20 @@ struct Linear::Call final : tensor::GatherAgain::Input {
 
 void Linear::backward_products(Call& call) const {
   const tensor::Overlap& overlap = mesh_->overlap();
+  tensor::InFlight& in_flight = call.use->in_flight();
   const Tensor gradient = call.gathered_gradient.wait();
   const auto for_input = [&] {
-    call.input_gradient = reduce_input_gradient(input_gradient(gradient, weight_->whole()));
-    if (!overlap.input_gradients) call.input_gradient.settle();
+    call.input_gradient =
+        reduce_input_gradient(input_gradient(gradient, weight_->gather(in_flight)));
+    if (!overlap.input_gradients) call.input_gradient.finish();
   };
   // One product overlaps with the reduction of the other product.
   const bool input_first = mesh_->size(produce_) > 1;
   if (input_first) for_input();
   weight_gradient(gradient, call.gathered_input.wait(), *call.use);
-  if (!overlap.input_gradients) mesh_->settle_gradients();
+  if (!overlap.input_gradients) in_flight.sums_issued();
   if (!input_first) for_input();
-  mesh_->settle_gradients();
+  in_flight.sums_issued();
 }
 
 // The layer has three nodes, with communication between them in both directions. Forward: gather
@@ -208,7 +210,8 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
   const Tensor bias = pass.vector(bias_);
   const auto call = std::make_shared<Call>(*this);
   const at::TensorOptions options = input.options();
-  call->use = weight_->use();
+  tensor::InFlight& in_flight = pass.in_flight();
+  call->use = weight_->use(in_flight);
   call->bias = bias.defined() ? bias.detach() : Tensor();
   if (call->use) call->input = input.detach();
   variable_list passed = node(
@@ -227,8 +230,8 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
       passed,
       [&](const variable_list&) -> variable_list {
         const Tensor rows = call->gathered_input.wait();
-        if (call->use && gathers_input()) mesh_->inputs().passed(call);
-        call->output = reduce_output(multiply(rows, weight_->whole(), call->bias));
+        if (call->use && gathers_input()) in_flight.inputs().passed(call);
+        call->output = reduce_output(multiply(rows, weight_->gather(in_flight), call->bias));
         return {placeholder(options)};
       },
       [this, call, options](const variable_list&) -> variable_list {
@@ -251,7 +254,7 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
         FOURFOLD_CHECK(!std::exchange(call->reached, true), spec_.name, ": a second backward pass");
         call->gathered_gradient = gather_output_gradient(gradient);
         if (gathers_input()) {
-          mesh_->inputs().reached(*call);
+          call->use->in_flight().inputs().reached(*call);
         } else {
           call->start();
         }

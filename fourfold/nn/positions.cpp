@@ -40,8 +40,9 @@ void for_each_stretch(const Range& rows, const Batch& batch, const Body& body) {
 
 }  // namespace
 
-Tensor Positions::forward(const Tensor& hidden, const Batch& batch) const {
-  const Tensor table = parameter_->whole();
+Tensor Positions::forward(const Tensor& hidden, const Batch& batch,
+                          tensor::InFlight& in_flight) const {
+  const Tensor table = parameter_->gather(in_flight);
   const LayerScope scope(parameter_->layer());
   Tensor out = hidden.detach();
   for_each_stretch(hidden_rows(*mesh_, batch, activations_), batch,
@@ -66,17 +67,19 @@ void Positions::backward(const Tensor& gradient, const Batch& batch, Parameter::
   mesh_->compute("positions dE", static_cast<double>(gradient.numel()),
                  static_cast<std::int64_t>(gradient.nbytes()));
   use.end();
-  mesh_->settle_gradients();
+  use.in_flight().sums_issued();
 }
 
-Tensor Positions::add_to(const Tensor& hidden, const Batch& batch) const {
+Tensor Positions::add_to(const Tensor& hidden, const Batch& batch, const Pass& pass) const {
   FOURFOLD_CHECK(batch.first_position + batch.context <= parameter_->spec().shape[0],
                  "a context of ", batch.first_position + batch.context, " in a model for ",
                  parameter_->spec().shape[0]);
+  tensor::InFlight& in_flight = pass.in_flight();
   return node(
       {hidden, parameter_->leaf()},
-      [&](const variable_list& in) -> variable_list { return {forward(in[0], batch)}; },
-      [this, batch, use = parameter_->use()](const variable_list& gradients) -> variable_list {
+      [&](const variable_list& in) -> variable_list { return {forward(in[0], batch, in_flight)}; },
+      [this, batch,
+       use = parameter_->use(in_flight)](const variable_list& gradients) -> variable_list {
         const Tensor gradient = gradients[0].contiguous();
         backward(gradient, batch, *use);
         return {gradient, Tensor()};

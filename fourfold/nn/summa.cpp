@@ -62,6 +62,7 @@ Panels SummaProduct::input_panels(const Tensor& input) const {
 /// The panels of weights have another lane than activations: weights are known in advance and must
 /// not wait for activations.
 Panels SummaProduct::weight_panels() const {
+  weight_->wait_for_values();
   return {mesh_->comm(Axis::kY, Purpose::kWeights), weight_->value().detach(), ahead()};
 }
 
@@ -149,22 +150,22 @@ variable_list SummaProduct::backward(Call& call, const Tensor& gradient) const {
                    static_cast<std::int64_t>(gradient.nbytes()));
   }
   multiply_for_input(call, gradient, std::move(weights), inputs);
-  if (!overlap.input_gradients) call.input_gradient.settle();
+  if (!overlap.input_gradients) call.input_gradient.finish();
   multiply_for_weight(call, gradient, std::move(inputs));
-  mesh_->settle_gradients();
+  call.use->in_flight().sums_issued();
   return result;
 }
 
 // The product has two nodes, with communication between them in both directions. Forward: send the
 // first panels; compute the product. Backward: compute both products; end the sums of the input's
 // gradient.
-Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias) const {
+Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias, const Pass& pass) const {
   FOURFOLD_CHECK_EQ(input.dim(), 2, weight_->name(), ": the input is a matrix");
   FOURFOLD_CHECK_EQ(input.size(1), weight_->leaf().size(1), weight_->name());
   FOURFOLD_CHECK(input.is_contiguous());
   const auto call = std::make_shared<Call>();
   const at::TensorOptions options = input.options();
-  call->use = weight_->use();
+  call->use = weight_->use(pass.in_flight());
   call->bias = bias.defined() ? bias.detach() : Tensor();
   if (call->use) call->input = input.detach();
   variable_list passed = node(
@@ -222,7 +223,7 @@ SummaLinear::SummaLinear(const Mesh& mesh, const LinearSpec& spec, const Precisi
 }
 
 Flow<Tensor> SummaLinear::flow(Tensor input, const Pass& pass) const {
-  return product_->flow(std::move(input), pass.vector(bias_));
+  return product_->flow(std::move(input), pass.vector(bias_), pass);
 }
 
 }  // namespace fourfold::nn

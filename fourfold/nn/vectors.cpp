@@ -64,6 +64,7 @@ tensor::Gathered Vectors::start_gather() const {
   for (const Bundle& bundle : bundle(parameters_, comm_of)) {
     std::vector<comm::InOut> list;
     for (const std::size_t i : bundle.items) {
+      parameters_[i]->wait_for_values();
       const Tensor shard = parameters_[i]->value().detach();
       if (bundle.comm->size() == 1) {
         gathered.tensors[i] = shard;
@@ -145,21 +146,22 @@ void Vectors::reduce(const std::vector<Tensor>& gradients, const Uses& uses) con
     }
   }
   if (reduction->works.empty()) return reduction->finish();
-  mesh_->backlog().add(bytes, [reduction] { reduction->finish(); });
-  mesh_->settle_gradients();
+  tensor::InFlight& in_flight = uses.front()->in_flight();
+  in_flight.sums().add(bytes, [reduction] { reduction->finish(); });
+  in_flight.sums_issued();
 }
 
-std::vector<Tensor> Vectors::gather() const {
+std::vector<Tensor> Vectors::gather(tensor::InFlight& in_flight) const {
   tensor::variable_list values;
   Uses uses;
   for (const ParameterPtr& parameter : parameters_) {
     values.push_back(parameter->leaf());
-    uses.push_back(parameter->use());
+    uses.push_back(parameter->use(in_flight));
   }
   return tensor::node(
       values,
       [&](const tensor::variable_list&) {
-        tensor::variable_list all = mesh_->gathers().take(*this);
+        tensor::variable_list all = in_flight.weights().take(*this);
         for (std::size_t i = 0; i < all.size(); ++i) all[i] = parameters_[i]->trim(all[i]);
         return all;
       },

@@ -115,7 +115,8 @@ grid::Range FlatGroup::part_range() const {
 
 // --- gradients
 
-void FlatGroup::begin_step(std::int64_t passes) {
+void FlatGroup::begin_step(tensor::InFlight& in_flight, std::int64_t passes) {
+  in_flight_ = &in_flight;
   reduction_.wait();  // left over from a step without an update
   for (const nn::ParameterPtr& p : parameters_) {
     if (sums_passes()) {
@@ -127,7 +128,6 @@ void FlatGroup::begin_step(std::int64_t passes) {
   }
   if (sums_passes()) gradients_ = Tensor();
   incomplete_ = parameters_.size();
-  in_step_ = true;
   has_sums_ = false;
   reducing_ = false;
   // In the first step, or after a validation, the values are treated as those that arrive after an
@@ -136,7 +136,7 @@ void FlatGroup::begin_step(std::int64_t passes) {
 }
 
 void FlatGroup::end_step() {
-  in_step_ = false;
+  in_flight_ = nullptr;
   for (const nn::ParameterPtr& p : parameters_) p->collector().end_step();
 }
 
@@ -150,7 +150,7 @@ void FlatGroup::provide_memory(nn::Parameter&) {
 
 void FlatGroup::complete(nn::Parameter&, bool last) {
   const comm::LayerScope scope("");  // the layer that came last is only one of many
-  if (!in_step_ || (!last && !sums_passes())) return;
+  if (in_flight_ == nullptr || (!last && !sums_passes())) return;
   if (--incomplete_ > 0) return;
   if (sums_passes()) return sum_pass();
   if (mesh_->overlap().data) reduce_gradients();
@@ -170,7 +170,7 @@ void FlatGroup::sum_pass() {
     add_pass(sums);
   };
   if (!mesh_->overlap().data) return finish();
-  mesh_->backlog().add(static_cast<std::int64_t>(all.nbytes()), finish);
+  in_flight_->sums().add(static_cast<std::int64_t>(all.nbytes()), finish);
 }
 
 void FlatGroup::add_pass(const Tensor& sums) {
@@ -183,7 +183,7 @@ void FlatGroup::add_pass(const Tensor& sums) {
 
 void FlatGroup::reduce_gradients() {
   if (sums_passes()) {
-    mesh_->backlog().drain();
+    in_flight_->sums().drain();
     FOURFOLD_CHECK(has_sums_ && incomplete_ == parameters_.size(), parameters_[0]->name(),
                    " or one that travels with it has no gradient");
     return;

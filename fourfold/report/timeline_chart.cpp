@@ -119,7 +119,7 @@ class Picture {
 
 std::vector<LegendEntry> legend_of(const std::set<std::string>& colours, const Palette& palette) {
   std::vector<LegendEntry> entries = {
-      {"compute", "compute"}, {"other", "between phases"}, {"wait", "waiting"}};
+      {"compute", "compute"}, {"other", "between compute"}, {"wait", "waiting"}};
   for (const std::string& axes : palette.axes()) {
     entries.push_back({palette.of_axes(axes), "communication over " + axes});
   }

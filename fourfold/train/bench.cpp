@@ -132,7 +132,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
     add(counts, of_step);
     times.push_back(time.value());
   }
-  trainer.settle();
+  trainer.finish();
   add(counts, world.counters());
   add_traffic(row, mesh, sent_in_a_step(counts, steps));
   const tensor::MemoryUse peaks = meter.peaks();

@@ -19,7 +19,7 @@ StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe&
     const comm::Recording recording(world, record.schedule);
     world.reset_counters();
     trainer.step(1, read);
-    trainer.settle();
+    trainer.finish();
   }
   record.counts = world.counters();
   record.at_peak = meter.at_peak();

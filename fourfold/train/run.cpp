@@ -84,7 +84,7 @@ class Run {
   void finish() {
     const tensor::MemoryUse peaks = meter_->peaks();
     const Bytes in_steps = meter_->at_peak().total();
-    trainer_->settle();
+    trainer_->finish();
     take_counts();
     checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "");
     if (tracer_) collect_traces();
@@ -98,7 +98,7 @@ class Run {
     metrics_.peak = std::max(metrics_.construction, largest_bytes(in_steps));
     metrics_.peak_rss = largest_bytes(peak_rss());
     if (!first_) return;
-    const comm::Phase phase = world_->phase("writing the results");
+    const comm::LongWork long_work = world_->long_work("writing the results");
     save_description();
     summarise();
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
@@ -111,7 +111,7 @@ class Run {
 
  private:
   void make_trainer() {
-    const comm::Phase phase = world_->phase("making the model");
+    const comm::LongWork long_work = world_->long_work("making the model");
     trainer_.emplace(*mesh_, recipe_, [this](const model::Part& part) {
       const std::string& weights = spec_.config.train.init_from;
       if (!weights.empty()) checkpoint::load_weights(*recipe_.model, part, weights);
@@ -120,7 +120,7 @@ class Run {
 
   void make_folder() {
     if (!first_) return;
-    const comm::Phase phase = world_->phase("making the run's folder");
+    const comm::LongWork long_work = world_->long_work("making the run's folder");
     folder_ = make_run_folder(spec_.out, spec_.name);
     write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
     files_.emplace(folder_);
@@ -183,9 +183,9 @@ class Run {
   }
 
   void collect_traces() {
-    trainer_->settle();
+    trainer_->finish();
     take_counts();
-    const comm::Phase phase = world_->phase("collecting traces");
+    const comm::LongWork long_work = world_->long_work("collecting traces");
     traces_ = tracer_->collect();
     tracer_.reset();
     world_->reset_counters();  // it does not belong to training
@@ -210,9 +210,9 @@ class Run {
 
   void validate(std::int64_t number) {
     if (!data_.validation) return;
-    trainer_->settle();
+    trainer_->finish();
     take_counts();
-    const comm::Phase phase = world_->phase("validating");
+    const comm::LongWork long_work = world_->long_work("validating");
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     world_->reset_counters();  // it does not belong to training

@@ -53,7 +53,7 @@ done
 [ -f "$docs/LICENSE" ] || fail "the licence is not installed"
 
 # The installed examples, as a project of their own. Unoptimised: it is their building that is tested.
-(cd "$source/examples" && ls) | while read -r file; do
+(cd "$source/examples" && find . -type f) | while read -r file; do
   [ -f "$docs/examples/$file" ] || fail "examples/$file is not installed"
 done
 cmake -S "$docs/examples" -B "$work/examples-build" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \

@@ -31,11 +31,11 @@ model::GptSpec spec_of() {
 }
 
 std::vector<double> logits_on(comm::World& world, const grid::Grid& grid,
-                              const std::vector<std::int64_t>& tokens, nn::Algorithm algorithm) {
+                              const std::vector<std::int64_t>& tokens, nn::ProductKind product) {
   const tensor::Mesh mesh(world, grid);
   model::GptSpec spec = spec_of();
-  spec.algorithm = algorithm;
-  const bool summa = algorithm == nn::Algorithm::kSumma;
+  spec.product = product;
+  const bool summa = product == nn::ProductKind::kSumma;
   if (summa) spec.activations = nn::Activations::kSharded;
   const model::Gpt gpt(mesh, spec, summa ? grid.size(grid::Axis::kY) : 1);
   return model::next_logits(mesh, gpt, tokens, 35);
@@ -55,19 +55,19 @@ TEST(Generate, LogitsAreTheReferencesOnEveryGrid) {
     const ReferenceResult reference =
         run_reference(spec_of(), initial_weights(spec_of()), input, input, 0, false);
     const Tensor expected = reference.logits.select(1, static_cast<std::int64_t>(count) - 1);
-    using nn::Algorithm;
-    const std::vector<std::pair<grid::Sizes, Algorithm>> cases = {
-        {{}, Algorithm::k4d},
-        {{.x = 2}, Algorithm::k4d},
-        {{.y = 4}, Algorithm::k4d},
-        {{.x = 2, .y = 2}, Algorithm::k4d},
-        {{}, Algorithm::kSumma},
-        {{.x = 2, .y = 2}, Algorithm::kSumma},
-        {{.x = 4, .y = 4}, Algorithm::kSumma}};
-    for (const auto& [sizes, algorithm] : cases) {
+    using nn::ProductKind;
+    const std::vector<std::pair<grid::Sizes, ProductKind>> cases = {
+        {{}, ProductKind::k4d},
+        {{.x = 2}, ProductKind::k4d},
+        {{.y = 4}, ProductKind::k4d},
+        {{.x = 2, .y = 2}, ProductKind::k4d},
+        {{}, ProductKind::kSumma},
+        {{.x = 2, .y = 2}, ProductKind::kSumma},
+        {{.x = 4, .y = 4}, ProductKind::kSumma}};
+    for (const auto& [sizes, product] : cases) {
       const grid::Grid grid(sizes);
       on_threads(grid.ranks(), [&](comm::World& world) {
-        const std::vector<double> logits = logits_on(world, grid, tokens, algorithm);
+        const std::vector<double> logits = logits_on(world, grid, tokens, product);
         double worst = logits.size() == 35 ? 0 : INFINITY;
         for (std::size_t i = 0; i < 35 && worst < 1; ++i) {
           worst = std::max(worst, std::abs(logits[i] - expected.data_ptr<double>()[i]));
@@ -93,21 +93,21 @@ double worst_difference(const tensor::Mesh& mesh, const model::Transformer& mode
 }
 
 TEST(Generate, ATextThatGrowsHasTheLogitsOfOneThatIsReadAfresh) {
-  using nn::Algorithm;
-  const std::vector<std::pair<grid::Sizes, Algorithm>> cases = {
-      {{}, Algorithm::k4d},
-      {{.x = 2, .y = 2}, Algorithm::k4d},
-      {{.y = 4}, Algorithm::k4d},
-      {{.x = 2, .y = 2}, Algorithm::kSumma}};
-  for (const auto& [sizes, algorithm] : cases) {
+  using nn::ProductKind;
+  const std::vector<std::pair<grid::Sizes, ProductKind>> cases = {
+      {{}, ProductKind::k4d},
+      {{.x = 2, .y = 2}, ProductKind::k4d},
+      {{.y = 4}, ProductKind::k4d},
+      {{.x = 2, .y = 2}, ProductKind::kSumma}};
+  for (const auto& [sizes, product] : cases) {
     const grid::Grid grid(sizes);
-    const bool summa = algorithm == Algorithm::kSumma;
+    const bool summa = product == ProductKind::kSumma;
     const std::int64_t samples = summa ? sizes.y : 1;
     const auto activations = summa ? nn::Activations::kSharded : nn::Activations::kReplicated;
     on_threads(grid.ranks(), [&](comm::World& world) {
       const tensor::Mesh mesh(world, grid);
       model::GptSpec gpt = spec_of();  // the text becomes longer than its context
-      gpt.algorithm = algorithm;
+      gpt.product = product;
       gpt.activations = activations;
       const double of_gpt = worst_difference(mesh, model::Gpt(mesh, gpt, samples));
       expect_on_all_ranks(world, of_gpt < 1e-10, concat(grid, ", gpt: ", of_gpt));
@@ -119,7 +119,7 @@ TEST(Generate, ATextThatGrowsHasTheLogitsOfOneThatIsReadAfresh) {
       llama.hidden = 24;
       llama.layers = 2;
       llama.context = 64;
-      llama.execution.algorithm = algorithm;
+      llama.execution.product = product;
       llama.execution.activations = activations;
       llama.execution.precision = nn::Precision::float64();
       const double of_llama = worst_difference(mesh, model::Llama(mesh, llama, samples));

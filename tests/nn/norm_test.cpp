@@ -73,7 +73,8 @@ Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& 
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     load(mesh, *parameters[i], serial.vectors[i].detach());
   }
-  const nn::Pass pass(vectors);
+  tensor::InFlight in_flight(mesh);
+  const nn::Pass pass(in_flight, vectors);
   const Layout layout = layout_of(activations);
   const Tensor leaf = leaf_of(mesh, input, layout);
   const Tensor output = layer.forward(leaf, pass);
@@ -83,6 +84,7 @@ Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& 
   worst.see(relative_error(leaf.grad(), part_of(mesh, serial.input_gradient, layout),
                            serial.input_gradient),
             "input gradient");
+  in_flight.sums().drain();
   sum_over_replicas(mesh, parameters);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     see_gradient(worst, mesh, *parameters[i], serial.vectors[i].grad());
@@ -172,7 +174,8 @@ TEST(LayerNorm, ConstantRowsGiveTheShift) {
       const Tensor shift = normal({kWidth}, "shift");
       load(mesh, *layer.shift(), shift);
       const nn::Vectors vectors(mesh, {layer.scale(), layer.shift()});
-      const nn::Pass pass(vectors);
+      tensor::InFlight in_flight(mesh);
+      const nn::Pass pass(in_flight, vectors);
       const Layout layout = layout_of(Activations::kSharded);
       Tensor input = normal({kRows, kWidth}, "input").fill_(value);
       const Tensor leaf = leaf_of(mesh, input, layout);

@@ -4,7 +4,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/model/stages.hpp"
-#include "fourfold/train/pipeline_schedule.hpp"
+#include "fourfold/train/pipeline_order.hpp"
 
 #include "tests/train/operations_of_weights.hpp"
 #include "tests/train/summa_form.hpp"
@@ -386,7 +386,7 @@ class Forms {
 }  // namespace
 
 CallsBy closed_form(const grid::Grid& grid, const GptRecipe& recipe, int rank) {
-  if (recipe.model.algorithm == nn::Algorithm::kSumma) return summa_form(grid, recipe, rank);
+  if (recipe.model.product == nn::ProductKind::kSumma) return summa_form(grid, recipe, rank);
   return Forms(grid, recipe, rank).all();
 }
 

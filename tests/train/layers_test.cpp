@@ -14,7 +14,7 @@
 namespace fourfold::test {
 namespace {
 
-GptRecipe small_recipe(nn::Algorithm algorithm) {
+GptRecipe small_recipe(nn::ProductKind product) {
   GptRecipe recipe;
   recipe.model.vocabulary = 36;
   recipe.model.width = 24;
@@ -22,7 +22,7 @@ GptRecipe small_recipe(nn::Algorithm algorithm) {
   recipe.model.layers = 2;
   recipe.model.context = 8;
   recipe.model.dropout = 0.1;
-  recipe.model.algorithm = algorithm;
+  recipe.model.product = product;
   recipe.batch = 8;
   recipe.micro_batch = 8;
   return recipe;
@@ -46,8 +46,8 @@ std::map<std::string, std::set<std::string>> kinds_by_layer(const schedule::Sche
   return kinds;
 }
 
-void expect_layers(const grid::Sizes& sizes, nn::Algorithm algorithm) {
-  const train::StepRecord record = train::dry_run(grid::Grid(sizes), 0, small_recipe(algorithm));
+void expect_layers(const grid::Sizes& sizes, nn::ProductKind product) {
+  const train::StepRecord record = train::dry_run(grid::Grid(sizes), 0, small_recipe(product));
   const auto kinds = kinds_by_layer(record.schedule);
   const std::set<std::string> products = {"bias dB", "linear", "linear dI", "linear dW"};
   for (const char* layer : {"attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"}) {
@@ -70,17 +70,17 @@ void expect_layers(const grid::Sizes& sizes, nn::Algorithm algorithm) {
 }
 
 TEST(Layers, AreNamedInSchedules) {
-  expect_layers({}, nn::Algorithm::k4d);
-  expect_layers({.x = 2, .y = 2, .z = 2, .data = 2}, nn::Algorithm::k4d);
-  expect_layers({.x = 2, .y = 2}, nn::Algorithm::kSumma);
+  expect_layers({}, nn::ProductKind::k4d);
+  expect_layers({.x = 2, .y = 2, .z = 2, .data = 2}, nn::ProductKind::k4d);
+  expect_layers({.x = 2, .y = 2}, nn::ProductKind::kSumma);
 }
 
 /// Operations along data carry the gradients and weights of many layers, those of all ranks the
 /// norm; all others are some layer's.
-void expect_issuers(const grid::Sizes& sizes, nn::Algorithm algorithm) {
+void expect_issuers(const grid::Sizes& sizes, nn::ProductKind product) {
   const grid::Grid grid(sizes);
   on_threads(grid.ranks(), [&](comm::World& world) {
-    GptRecipe recipe = small_recipe(algorithm);
+    GptRecipe recipe = small_recipe(product);
     recipe.overlap.window = 9000;  // several under way at once
     tensor::Mesh mesh(world, grid, recipe.overlap);
     train::Trainer trainer(mesh, recipe);
@@ -96,7 +96,7 @@ void expect_issuers(const grid::Sizes& sizes, nn::Algorithm algorithm) {
     };
     trainer.step(1, train::read_tokens(read));
     timeline.end_step();
-    trainer.settle();
+    trainer.finish();
     observation.stop();
     std::string wrong;
     std::set<std::string> layers;
@@ -115,9 +115,9 @@ void expect_issuers(const grid::Sizes& sizes, nn::Algorithm algorithm) {
 }
 
 TEST(Layers, AreNamedByTheirOperations) {
-  expect_issuers({.x = 2, .y = 2}, nn::Algorithm::k4d);
-  expect_issuers({.x = 2, .z = 2}, nn::Algorithm::k4d);
-  expect_issuers({.x = 2, .y = 2}, nn::Algorithm::kSumma);
+  expect_issuers({.x = 2, .y = 2}, nn::ProductKind::k4d);
+  expect_issuers({.x = 2, .z = 2}, nn::ProductKind::k4d);
+  expect_issuers({.x = 2, .y = 2}, nn::ProductKind::kSumma);
 }
 
 }  // namespace

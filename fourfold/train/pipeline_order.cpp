@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/train/pipeline_schedule.hpp"
+#include "fourfold/train/pipeline_order.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Makes layers by the algorithm of their products.
+// The kinds of products, and layers made by the kind of their product.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,18 +9,21 @@
 
 namespace fourfold::nn {
 
-enum class Algorithm {
+/// How the matrices of linear layers and tables are multiplied.
+enum class ProductKind {
   k4d,     ///< weights are gathered and partial results summed, on any grid
   kSumma,  ///< panels are sent along the rows and columns of a square of ranks
 };
 
 /// Why such a layer cannot be split over a grid; empty if it can.
-std::string linear_misfit(Algorithm algorithm, const LinearSpec& spec, const grid::Sizes& sizes);
+std::string linear_misfit(ProductKind product, const LinearSpec& spec, const grid::Sizes& sizes);
 
-std::unique_ptr<ProductLayer> make_linear(Algorithm algorithm, const Mesh& mesh,
+/// A linear layer whose product is of that kind.
+std::unique_ptr<ProductLayer> make_linear(ProductKind product, const Mesh& mesh,
                                           const LinearSpec& spec, const Precision& precision,
                                           std::uint64_t seed);
-std::unique_ptr<VocabularyTable> make_table(Algorithm algorithm, const Mesh& mesh,
+/// A table of tokens whose products are of that kind.
+std::unique_ptr<VocabularyTable> make_table(ProductKind product, const Mesh& mesh,
                                             const TableSpec& spec, const Precision& precision,
                                             std::uint64_t seed);
 

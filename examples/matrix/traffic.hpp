@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fourfold/matrix/product.hpp"
-#include "fourfold/matrix/vector.hpp"
 #include "fourfold/schedule/wire.hpp"
 
-namespace fourfold::matrix {
+#include "matrix/product.hpp"
+#include "matrix/vector.hpp"
+
+namespace matrix {
+
+namespace schedule = fourfold::schedule;
 
 // The number of elements that a rank sends, with P = x·y·z, for direction x (swap x and y for the
 // other):
@@ -46,4 +49,4 @@ Sent product_traffic(Part result, Axis direction, const Extent& extent, const gr
 Sent vector_traffic(Elementwise op, Axis axis, std::int64_t columns, const grid::Grid& grid,
                     schedule::DType dtype, schedule::Reach reach = schedule::Reach::kHost);
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

@@ -1,6 +1,6 @@
 // The order of a pipeline's passes, and how a model is cut for it.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/train/pipeline_schedule.hpp"
+#include "fourfold/train/pipeline_order.hpp"
 
 #include <algorithm>
 #include <map>
@@ -55,7 +55,7 @@ std::int64_t time_of(int places, int chunks, std::int64_t micro_batches) {
   return *std::max_element(now.begin(), now.end());
 }
 
-TEST(PipelineSchedule, EveryPassOnceAndBackwardAfterForward) {
+TEST(PipelineOrder, EveryPassOnceAndBackwardAfterForward) {
   for (const int places : {2, 3, 4, 8}) {
     for (const int chunks : {1, 2, 3}) {
       for (const std::int64_t passes : {std::int64_t{places}, std::int64_t{3 * places}}) {
@@ -75,7 +75,7 @@ TEST(PipelineSchedule, EveryPassOnceAndBackwardAfterForward) {
   }
 }
 
-TEST(PipelineSchedule, NoMorePassesUnderWayThanPlaces) {
+TEST(PipelineOrder, NoMorePassesUnderWayThanPlaces) {
   for (const int places : {2, 4, 7}) {
     for (int place = 0; place < places; ++place) {
       std::int64_t open = 0;
@@ -89,7 +89,7 @@ TEST(PipelineSchedule, NoMorePassesUnderWayThanPlaces) {
   }
 }
 
-TEST(PipelineSchedule, IdleOnlyAtBothEndsAndLessWithChunks) {
+TEST(PipelineOrder, IdleOnlyAtBothEndsAndLessWithChunks) {
   for (const int places : {2, 3, 4, 8}) {
     for (const std::int64_t passes : {std::int64_t{places}, std::int64_t{4 * places}}) {
       // All passes of one place, and a way through the others and back.
@@ -104,7 +104,7 @@ TEST(PipelineSchedule, IdleOnlyAtBothEndsAndLessWithChunks) {
   for (const std::int64_t passes : {1, 2, 3, 5}) EXPECT_GT(time_of(4, 1, passes), 0);
 }
 
-TEST(PipelineSchedule, ChunksNeedWholeGroups) {
+TEST(PipelineOrder, ChunksNeedWholeGroups) {
   EXPECT_THROW(static_cast<void>(pipeline_units(4, 0, 2, 6)), InvariantError);
 }
 

@@ -1,17 +1,17 @@
 // Shards: what each rank has, what fits together and what is refused, what a graph keeps.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/sharded.hpp"
+#include "matrix/sharded.hpp"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/comm/self/self.hpp"
-#include "fourfold/matrix/product.hpp"
-#include "fourfold/matrix/vector.hpp"
 #include "fourfold/tensor/memory.hpp"
 
-#include "tests/matrix/support.hpp"
+#include "matrix/product.hpp"
+#include "matrix/vector.hpp"
+#include "tests/examples/matrix/support.hpp"
 
 namespace fourfold::test {
 namespace {

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fourfold/matrix/sharded.hpp"
+#include "matrix/sharded.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
 
 // The vector is gathered over the two axes that do not split the matrix's columns, in one
 // operation. Its gradient is made of sums of columns, which are summed over the same ranks in at
@@ -27,4 +27,4 @@ Activations<kAxis> multiply(const Activations<kAxis>& a, const Vector<kAxis>& v)
   return a.with(elementwise_part(Elementwise::kMultiply, kAxis, a, v));
 }
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/sharded.hpp"
+#include "matrix/sharded.hpp"
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/random.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/shard.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
+
+namespace kernels = fourfold::kernels;
+using fourfold::concat;
+using fourfold::InvariantError;
 
 namespace {
 
@@ -76,4 +80,4 @@ void check_together(const char* operation, const Shard& a, const Shard& b) {
   }
 }
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

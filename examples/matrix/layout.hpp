@@ -1,5 +1,5 @@
 // The layouts of the matrices and vectors of 3-D products on the grid: three kinds, each in two
-// directions. docs/matrix.md has pictures.
+// directions. README.md has pictures.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,8 +7,9 @@
 
 #include "fourfold/grid/layout.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
 
+namespace grid = fourfold::grid;
 using grid::Axis;
 
 /// Rows are split over the axis that is named first, then over the next. `a` is x or y, and b is
@@ -38,4 +39,4 @@ std::string to_string(const grid::Shape& shape);
 /// ranks.
 void check_divides(const grid::Grid& grid, Kind kind, Axis axis, const grid::Shape& shape);
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

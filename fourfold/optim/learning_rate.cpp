@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/optim/schedule.hpp"
+#include "fourfold/optim/learning_rate.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace fourfold::optim {
 
-double RateSchedule::rate(std::int64_t step) const {
+double LearningRate::at(std::int64_t step) const {
   if (step <= warmup) return largest * static_cast<double>(step) / static_cast<double>(warmup);
   if (step >= steps) return smallest;
   const double done = static_cast<double>(step - warmup) /

@@ -1,6 +1,6 @@
 // What ranks send against the closed form; what runs behind what; dry runs.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/traffic.hpp"
+#include "matrix/traffic.hpp"
 
 #include <functional>
 
@@ -9,7 +9,7 @@
 #include "fourfold/comm/recorder.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 
-#include "tests/matrix/support.hpp"
+#include "tests/examples/matrix/support.hpp"
 
 namespace fourfold::test {
 namespace {

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/product.hpp"
+#include "matrix/product.hpp"
 
 #include <array>
+
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/product.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
 
-using tensor::AutogradContext;
+using fourfold::concat;
+using fourfold::InvariantError;
 using tensor::Pending;
 using tensor::Purpose;
 using tensor::variable_list;
+using torch::autograd::AutogradContext;
 
 namespace {
 
@@ -203,4 +207,4 @@ Tensor product_part(Part result, Axis direction, const Shard& a, const Shard& b)
   return ProductFunction::apply(a.local(), b.local(), Product{&a.mesh(), direction, result});
 }
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

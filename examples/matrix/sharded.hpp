@@ -7,12 +7,14 @@
 #include <string_view>
 #include <utility>
 
-#include "fourfold/matrix/layout.hpp"
 #include "fourfold/tensor/mesh.hpp"
 #include "fourfold/tensor/torch.hpp"
 
-namespace fourfold::matrix {
+#include "matrix/layout.hpp"
 
+namespace matrix {
+
+namespace tensor = fourfold::tensor;
 using tensor::Mesh;
 using tensor::Tensor;
 
@@ -103,4 +105,4 @@ using Weight = Sharded<Kind::kWeight, kRows>;
 template <Axis kAxis>
 using Vector = Sharded<Kind::kVector, kAxis>;
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

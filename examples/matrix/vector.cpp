@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/vector.hpp"
+#include "matrix/vector.hpp"
+
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/collectives.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
 
-using tensor::AutogradContext;
+namespace comm = fourfold::comm;
+namespace kernels = fourfold::kernels;
+using fourfold::concat;
+using fourfold::InvariantError;
 using tensor::Pending;
 using tensor::Purpose;
 using tensor::variable_list;
+using torch::autograd::AutogradContext;
 
 namespace {
 
@@ -108,4 +114,4 @@ Tensor elementwise_part(Elementwise op, Axis axis, const Shard& matrix, const Sh
   return ElementwiseFunction::apply(matrix.local(), vector.local(), Call{&matrix.mesh(), axis, op});
 }
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "fourfold/kernels/random.hpp"
-#include "fourfold/matrix/sharded.hpp"
 
+#include "matrix/sharded.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace fourfold::test {

@@ -1,13 +1,12 @@
 // Products, sums and scalings on grids against plain libtorch: values and both gradients.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/product.hpp"
+#include "matrix/product.hpp"
 
 #include <ATen/ops/relu.h>
 #include <gtest/gtest.h>
 
-#include "fourfold/matrix/vector.hpp"
-
-#include "tests/matrix/support.hpp"
+#include "matrix/vector.hpp"
+#include "tests/examples/matrix/support.hpp"
 
 namespace fourfold::test {
 namespace {

@@ -1,11 +1,11 @@
 // Products of matrices that are distributed over a grid of x, y and z: the load-balanced 3-D
-// algorithm, on a cube or any other box. docs/matrix.md has the bytes, pictures and an example.
+// algorithm, on a cube or any other box. README.md has the bytes, pictures and an example.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fourfold/matrix/sharded.hpp"
+#include "matrix/sharded.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
 
 // Three matrices belong to a product of direction c (x, or y if it is swapped; p is the other one):
 //   in      M×K  Activations<c>
@@ -54,4 +54,4 @@ Weight<kC> atb(const Activations<kC>& a, const Activations<across(kC)>& b) {
   return {a.mesh(), {a.columns(), b.columns()}, std::move(local)};
 }
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/layout.hpp"
+#include "matrix/layout.hpp"
 
 #include "fourfold/base/check.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
 
+using fourfold::concat;
+using fourfold::ConfigError;
+using fourfold::InvariantError;
+using fourfold::join;
 using grid::Axes;
 
 grid::Layout layout_of(Kind kind, Axis axis) {
@@ -52,4 +56,4 @@ void check_divides(const grid::Grid& grid, Kind kind, Axis axis, const grid::Sha
   }
 }
 
-}  // namespace fourfold::matrix
+}  // namespace matrix

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/matrix/traffic.hpp"
+#include "matrix/traffic.hpp"
 
 #include "fourfold/base/check.hpp"
 
-namespace fourfold::matrix {
+namespace matrix {
 
 using schedule::DType;
 using schedule::Op;
@@ -70,4 +70,4 @@ Sent vector_traffic(Elementwise op, Axis axis, std::int64_t columns, const grid:
   return {forward.traffic(), backward.traffic()};
 }
 
-}  // namespace fourfold::matrix
+}  // namespace matrix
