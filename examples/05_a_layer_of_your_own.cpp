@@ -13,7 +13,6 @@
 #include "fourfold/kernels/random.hpp"
 #include "fourfold/nn/flow.hpp"
 #include "fourfold/nn/layer.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/nn/pass.hpp"
 #include "fourfold/tensor/shard.hpp"
 

@@ -5,7 +5,6 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
-#include "fourfold/nn/node.hpp"
 
 namespace fourfold::nn {
 

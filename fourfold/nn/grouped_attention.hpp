@@ -9,7 +9,6 @@
 
 #include "fourfold/kernels/attention.hpp"
 #include "fourfold/kernels/rotary.hpp"
-#include "fourfold/nn/function.hpp"
 #include "fourfold/nn/head_split.hpp"
 #include "fourfold/nn/layer.hpp"
 #include "fourfold/nn/pass.hpp"

@@ -4,7 +4,6 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/tensor/product.hpp"
 
