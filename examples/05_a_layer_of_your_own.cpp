@@ -15,6 +15,7 @@
 #include "fourfold/nn/layer.hpp"
 #include "fourfold/nn/pass.hpp"
 #include "fourfold/tensor/shard.hpp"
+#include "fourfold/tensor/work.hpp"
 
 using namespace fourfold;
 using at::Tensor;
@@ -83,7 +84,7 @@ class Center final : public nn::Layer {
   }
   void report(const char* what, const Tensor& rows) const {
     const comm::LayerScope scope(name());
-    mesh_->compute(what, 3.0 * double(rows.numel()), 2 * std::int64_t(rows.nbytes()));
+    mesh_->compute(what, tensor::loop_over(rows, 2, 3));
   }
 
   std::int64_t width_;

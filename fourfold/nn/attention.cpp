@@ -5,6 +5,8 @@
 #include "fourfold/kernels/attention.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/nn/layer.hpp"
+#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -32,13 +34,16 @@ kernels::QueryKeyValue parts_of(const Tensor& qkv, const AttentionShape& s) {
   return {part(0), part(1), part(2)};
 }
 
-/// Records `products` matrix products over all scores of all heads of this rank.
+/// Records `products` matrix products of that type over all scores of all heads of this rank.
 void record(const Mesh& mesh, const char* name, const AttentionShape& s, int products,
-            std::int64_t bytes) {
-  const LayerScope scope(s.layer);
+            at::ScalarType type, std::int64_t bytes) {
   const double scores = static_cast<double>(kernels::computed_scores(s.context, s.context));
   const double heads = static_cast<double>(s.heads * s.samples);
-  mesh.compute(name, products * 2 * scores * heads * static_cast<double>(s.head_size), bytes);
+  const double flops = products * 2 * scores * heads * static_cast<double>(s.head_size);
+  mesh.compute(name, {.work = schedule::Work::kAttention,
+                      .dtype = tensor::dtype_of(type),
+                      .flops = Flops(flops),
+                      .bytes = Bytes(bytes)});
 }
 
 /// What the backward pass needs of one call.
@@ -50,10 +55,11 @@ struct Call {
 };
 
 Tensor forward(const Mesh& mesh, const Tensor& qkv, Call& call) {
+  const LayerScope scope(call.shape.layer);
   const kernels::AttentionShape shape = kernel_shape(call.shape);
   // The softmax of bf16 is computed in float, and so are the products around it.
   const auto wide = kernels::statistics_type(qkv.scalar_type());
-  const Tensor wide_qkv = qkv.to(wide);
+  const Tensor wide_qkv = tensor::cast(mesh, "attention cast", qkv, wide);
   Tensor out = at::empty({qkv.size(0), qkv.size(1) / 3}, wide_qkv.options());
   call.logsum = at::empty({shape.samples, shape.heads, shape.queries}, wide_qkv.options());
   if (mesh.dry()) {
@@ -61,20 +67,22 @@ Tensor forward(const Mesh& mesh, const Tensor& qkv, Call& call) {
   } else {
     kernels::attention_forward(shape, parts_of(wide_qkv, call.shape), out, call.logsum);
   }
-  out = out.to(qkv.scalar_type());
-  record(mesh, "attention", call.shape, 2, static_cast<std::int64_t>(qkv.nbytes() + out.nbytes()));
+  record(mesh, "attention", call.shape, 2, wide,
+         static_cast<std::int64_t>(wide_qkv.nbytes() + out.nbytes()));
+  out = tensor::cast(mesh, "attention cast", out, qkv.scalar_type());
   call.qkv = Saved(qkv);
   call.out = Saved(out);
   return out;
 }
 
 Tensor backward(const Mesh& mesh, const Tensor& upstream, const Call& call) {
+  const LayerScope scope(call.shape.layer);
   const kernels::AttentionShape shape = kernel_shape(call.shape);
   const Tensor& qkv = call.qkv.get();
   const auto wide = call.logsum.scalar_type();
-  const Tensor wide_qkv = qkv.to(wide);
-  const Tensor out = call.out.get().to(wide);
-  const Tensor gradient = upstream.to(wide);
+  const Tensor wide_qkv = tensor::cast(mesh, "attention cast", qkv, wide);
+  const Tensor out = tensor::cast(mesh, "attention cast", call.out.get(), wide);
+  const Tensor gradient = tensor::cast(mesh, "attention cast", upstream, wide);
   Tensor result = at::empty_like(wide_qkv);
   if (mesh.dry()) {
     at::empty({kernels::attention_scratch(shape, true)}, wide_qkv.options());
@@ -82,9 +90,9 @@ Tensor backward(const Mesh& mesh, const Tensor& upstream, const Call& call) {
     kernels::attention_backward(shape, parts_of(wide_qkv, call.shape), out, call.logsum, gradient,
                                 parts_of(result, call.shape));
   }
-  record(mesh, "attention dI", call.shape, 5,
-         static_cast<std::int64_t>(2 * qkv.nbytes() + 2 * upstream.nbytes()));
-  return result.to(qkv.scalar_type());
+  record(mesh, "attention dI", call.shape, 5, wide,
+         static_cast<std::int64_t>(2 * wide_qkv.nbytes() + 2 * gradient.nbytes()));
+  return tensor::cast(mesh, "attention cast", result, qkv.scalar_type());
 }
 
 }  // namespace

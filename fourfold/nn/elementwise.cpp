@@ -5,6 +5,7 @@
 #include "fourfold/kernels/gelu.hpp"
 #include "fourfold/kernels/swiglu.hpp"
 #include "fourfold/nn/layer.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -13,8 +14,7 @@ namespace {
 void record(const Mesh& mesh, const char* name, std::string_view layer, const Tensor& tensor,
             double flops, int tensors) {
   const LayerScope scope(layer);
-  mesh.compute(name, flops * static_cast<double>(tensor.numel()),
-               tensors * static_cast<std::int64_t>(tensor.nbytes()));
+  mesh.compute(name, tensor::loop_over(tensor, tensors, flops));
 }
 
 /// What is needed to draw a mask again, as the graph keeps it.
@@ -71,9 +71,18 @@ Tensor swiglu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
 }
 
 Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b, std::string_view layer) {
-  Tensor sum = at::add(a, b);
-  record(mesh, "residual", layer, a, 1, 3);
-  return sum;
+  return node(
+      {a, b},
+      [&](const variable_list& in) -> variable_list {
+        Tensor sum = at::add(in[0], in[1]);
+        record(mesh, "residual", layer, sum, 1, 3);
+        return {sum};
+      },
+      [&mesh, layer](const variable_list& gradients) -> variable_list {
+        // libtorch will add the gradient of one of the inputs to that of its other use.
+        record(mesh, "residual dI", layer, gradients[0], 1, 3);
+        return {gradients[0], gradients[0]};
+      })[0];
 }
 
 Tensor dropout(const Mesh& mesh, const Tensor& input, double p, kernels::Key key,

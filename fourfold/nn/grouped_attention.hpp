@@ -82,7 +82,7 @@ class GroupedAttention final : public Layer {
   void backward_attention(Call& call, const Tensor& gradient) const;
   Tensor end_backward(Call& call) const;
   void record(const char* name, const kernels::AttentionShape& shape, int products,
-              std::int64_t bytes) const;
+              at::ScalarType type, std::int64_t bytes) const;
 
   GroupedHeads heads_;
   HeadSplit split_;

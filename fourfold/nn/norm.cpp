@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -49,8 +50,7 @@ Tensor Norm::new_statistics(const Tensor& input) const {
 }
 
 void Norm::record(const char* what, const Tensor& rows, double flops, int passes) const {
-  mesh_->compute(what, flops * static_cast<double>(rows.numel()),
-                 passes * static_cast<std::int64_t>(rows.nbytes()));
+  mesh_->compute(what, tensor::loop_over(rows, passes, flops));
 }
 
 namespace {

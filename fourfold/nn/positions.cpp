@@ -5,6 +5,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -49,8 +50,7 @@ Tensor Positions::forward(const Tensor& hidden, const Batch& batch,
                    [&](std::int64_t row, std::int64_t position, std::int64_t count) {
                      out.narrow(0, row, count).add_(table.narrow(0, position, count));
                    });
-  mesh_->compute("positions", static_cast<double>(out.numel()),
-                 2 * static_cast<std::int64_t>(out.nbytes()));
+  mesh_->compute("positions", tensor::loop_over(out, 3, 1));
   return out;
 }
 
@@ -58,14 +58,15 @@ void Positions::backward(const Tensor& gradient, const Batch& batch, Parameter::
   const LayerScope scope(parameter_->layer());
   // The slot is for the whole table: positions that this pass does not have get zero.
   const Parameter::Slot slot = use.slot(parameter_->precision().master);
-  if (slot.into == kernels::Into::kNew) slot.tensor.zero_();
+  if (slot.into == kernels::Into::kNew) {
+    tensor::fill_zero(*mesh_, "positions zeros", slot.tensor);
+  }
   for_each_stretch(hidden_rows(*mesh_, batch, activations_), batch,
                    [&](std::int64_t row, std::int64_t position, std::int64_t count) {
                      kernels::add_to(slot.tensor.narrow(0, position, count),
                                      gradient.narrow(0, row, count));
                    });
-  mesh_->compute("positions dE", static_cast<double>(gradient.numel()),
-                 static_cast<std::int64_t>(gradient.nbytes()));
+  mesh_->compute("positions dE", tensor::loop_over(gradient, 3, 1));
   use.end();
   use.in_flight().sums_issued();
 }
