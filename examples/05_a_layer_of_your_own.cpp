@@ -13,9 +13,9 @@
 #include "fourfold/kernels/random.hpp"
 #include "fourfold/nn/flow.hpp"
 #include "fourfold/nn/layer.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/nn/pass.hpp"
 #include "fourfold/tensor/shard.hpp"
+#include "fourfold/tensor/work.hpp"
 
 using namespace fourfold;
 using at::Tensor;
@@ -84,7 +84,7 @@ class Center final : public nn::Layer {
   }
   void report(const char* what, const Tensor& rows) const {
     const comm::LayerScope scope(name());
-    mesh_->compute(what, 3.0 * double(rows.numel()), 2 * std::int64_t(rows.nbytes()));
+    mesh_->compute(what, tensor::loop_over(rows, 2, 3));
   }
 
   std::int64_t width_;

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/product.hpp"
@@ -11,10 +13,10 @@ namespace matrix {
 
 using fourfold::concat;
 using fourfold::InvariantError;
-using tensor::AutogradContext;
 using tensor::Pending;
 using tensor::Purpose;
 using tensor::variable_list;
+using torch::autograd::AutogradContext;
 
 namespace {
 

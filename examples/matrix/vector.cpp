@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "matrix/vector.hpp"
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/collectives.hpp"
@@ -12,10 +14,10 @@ namespace comm = fourfold::comm;
 namespace kernels = fourfold::kernels;
 using fourfold::concat;
 using fourfold::InvariantError;
-using tensor::AutogradContext;
 using tensor::Pending;
 using tensor::Purpose;
 using tensor::variable_list;
+using torch::autograd::AutogradContext;
 
 namespace {
 

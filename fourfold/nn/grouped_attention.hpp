@@ -9,7 +9,6 @@
 
 #include "fourfold/kernels/attention.hpp"
 #include "fourfold/kernels/rotary.hpp"
-#include "fourfold/nn/function.hpp"
 #include "fourfold/nn/head_split.hpp"
 #include "fourfold/nn/layer.hpp"
 #include "fourfold/nn/pass.hpp"
@@ -83,7 +82,7 @@ class GroupedAttention final : public Layer {
   void backward_attention(Call& call, const Tensor& gradient) const;
   Tensor end_backward(Call& call) const;
   void record(const char* name, const kernels::AttentionShape& shape, int products,
-              std::int64_t bytes) const;
+              at::ScalarType type, std::int64_t bytes) const;
 
   GroupedHeads heads_;
   HeadSplit split_;

@@ -3,8 +3,8 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/product.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -121,7 +121,10 @@ Tensor Linear::multiply(const Tensor& input, const Tensor& weight, const Tensor&
   const std::int64_t rows = input.size(0) / input_chunks_;
   Tensor out = at::empty({output_chunks_ * rows, weight.size(0) / output_chunks_}, input.options());
   const bool starts_with_bias = bias.defined() && mesh_->size(contract_) == 1;
-  if (starts_with_bias) out.copy_(bias.expand_as(out));
+  if (starts_with_bias) {
+    out.copy_(bias.expand_as(out));
+    mesh_->compute("bias", tensor::loop_over(out, 1));
+  }
   for (std::int64_t j = 0; j < output_chunks_; ++j) {
     Tensor target = piece(out, 0, j, output_chunks_);
     const Tensor weight_rows = piece(weight, 0, j, output_chunks_);
@@ -247,7 +250,11 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
       [&](const variable_list&) -> variable_list {
         Tensor out = call->output.wait();
         const bool add_bias = call->bias.defined() && mesh_->size(contract_) > 1;
-        if (add_bias) kernels::add_to_rows_of(out, call->bias);
+        if (add_bias) {
+          const LayerScope scope(spec_.name);
+          kernels::add_to_rows_of(out, call->bias);
+          mesh_->compute("bias", tensor::loop_over(out, 2, 1));
+        }
         return {out};
       },
       [this, call, options](const variable_list& gradients) -> variable_list {
@@ -262,8 +269,7 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
         if (!bias_) return {placeholder(options)};
         const LayerScope scope(spec_.name);
         const Tensor sums = kernels::column_sums(gradient);
-        mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
-                       static_cast<std::int64_t>(gradient.nbytes()));
+        mesh_->compute("bias dB", tensor::loop_over(gradient, 1, 1));
         return {placeholder(options), sums};
       })[0];
 }

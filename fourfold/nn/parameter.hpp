@@ -60,7 +60,10 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   }
   std::int64_t rows() const { return gathering_.rows(); }
   std::int64_t padded_rows() const { return gathering_.padded_rows(); }
-  Tensor trim(const Tensor& gathered) const { return gathering_.trim(gathered); }
+  Tensor trim(const Tensor& gathered) const {
+    const comm::LayerScope scope(layer());
+    return gathering_.trim(gathered);
+  }
   Tensor pad(const Tensor& rows) const { return gathering_.pad(rows); }
   const comm::Communicator& weight_comm() const { return gathering_.comm(); }
 

@@ -23,7 +23,8 @@ class Positions final : public Layer {
   const ParameterPtr& parameter() const { return parameter_; }
 
  private:
-  friend class PositionsFunction;
+  Tensor forward(const Tensor& hidden, const Batch& batch, tensor::InFlight& in_flight) const;
+  void backward(const Tensor& gradient, const Batch& batch, Parameter::Use& use) const;
 
   Activations activations_;
   ParameterPtr parameter_;

@@ -4,9 +4,9 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/tensor/product.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -83,12 +83,15 @@ Tensor SummaProduct::multiply(Call& call) const {
       const auto type =
           steps_ > 1 ? kernels::statistics_type(input.scalar_type()) : input.scalar_type();
       out = at::empty({input.size(0), weight.size(0)}, input.options().dtype(type));
-      if (call.bias.defined()) out.copy_(call.bias.expand_as(out));
+      if (call.bias.defined()) {
+        out.copy_(call.bias.expand_as(out));
+        mesh_->compute("bias", tensor::loop_over(out, 1));
+      }
     }
     const Into into = t > 0 || call.bias.defined() ? Into::kSum : Into::kNew;
     tensor::product(*mesh_, names_.forward, out, input, weight.t(), into);
   }
-  return out.to(weight_->leaf().scalar_type());
+  return tensor::cast(*mesh_, "sum cast", out, weight_->leaf().scalar_type());
 }
 
 /// dI(i,t) = sum over j of dO(i,j) · W(t), which goes to column t. The first panel of the next
@@ -147,8 +150,7 @@ variable_list SummaProduct::backward(Call& call, const Tensor& gradient) const {
   variable_list result = {placeholder(gradient.options())};
   if (call.bias.defined()) {
     result.push_back(kernels::column_sums(gradient));
-    mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
-                   static_cast<std::int64_t>(gradient.nbytes()));
+    mesh_->compute("bias dB", tensor::loop_over(gradient, 1, 1));
   }
   multiply_for_input(call, gradient, std::move(weights), inputs);
   if (!overlap.input_gradients) call.input_gradient.finish();

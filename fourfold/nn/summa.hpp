@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fourfold/nn/function.hpp"
 #include "fourfold/nn/product_layer.hpp"
 #include "fourfold/tensor/panels.hpp"
 

@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -49,7 +50,7 @@ Pending SummaTable::start_lookup(const Tensor& tokens, tensor::InFlight&) const 
   const Tensor table = parameter_->value().detach();
   Tensor rows = at::empty({1, tokens.numel(), table.size(1)}, table.options());
   kernels::lookup_rows(table, tokens, here_, rows);
-  mesh_->compute("lookup", 0, 2 * static_cast<std::int64_t>(rows.nbytes()));
+  mesh_->compute("lookup", tensor::loop_over(rows, 2));
   return tensor::reduce_scatter(mesh_->comm(Axis::kX), rows[0]);
 }
 
@@ -59,10 +60,9 @@ void SummaTable::add_lookup_gradient(const Tensor& gradient, const Tensor& token
   use.in_flight().sums().drain();
   const LayerScope scope(spec_.name);
   Parameter::Slot slot = use.slot(parameter_->precision().master);
-  if (slot.into == Into::kNew) slot.tensor.zero_();
+  if (slot.into == Into::kNew) tensor::fill_zero(*mesh_, "lookup zeros", slot.tensor);
   kernels::add_to_rows(gradient.unsqueeze(0), tokens, here_, slot.tensor);
-  mesh_->compute("lookup dE", static_cast<double>(gradient.numel()),
-                 2 * static_cast<std::int64_t>(gradient.nbytes()));
+  mesh_->compute("lookup dE", tensor::loop_over(gradient, 3, 1));
   use.end();
 }
 

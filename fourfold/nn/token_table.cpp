@@ -3,8 +3,8 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/product.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -64,7 +64,7 @@ Pending TokenTable::start_lookup(const Tensor& tokens, tensor::InFlight& in_flig
   const Tensor table = parameter_->gather(in_flight);
   Tensor chunks = at::empty({chunks_, tokens.numel(), spec_.width / chunks_}, table.options());
   kernels::lookup_rows(table, tokens, here_, chunks);
-  mesh_->compute("lookup", 0, 2 * static_cast<std::int64_t>(chunks.nbytes()));
+  mesh_->compute("lookup", tensor::loop_over(chunks, 2));
   return spread(chunks.flatten(0, 1));
 }
 
@@ -72,10 +72,9 @@ void TokenTable::add_lookup_gradient(const Tensor& chunks, const Tensor& tokens,
                                      Parameter::Use& use) const {
   const LayerScope scope(spec_.name);
   Parameter::Slot slot = use.slot(parameter_->precision().master);
-  if (slot.into == Into::kNew) slot.tensor.zero_();
+  if (slot.into == Into::kNew) tensor::fill_zero(*mesh_, "lookup zeros", slot.tensor);
   kernels::add_to_rows(chunks.view({chunks_, tokens.numel(), -1}), tokens, here_, slot.tensor);
-  mesh_->compute("lookup dE", static_cast<double>(chunks.numel()),
-                 2 * static_cast<std::int64_t>(chunks.nbytes()));
+  mesh_->compute("lookup dE", tensor::loop_over(chunks, 3, 1));
   use.end();
   use.in_flight().sums_issued();
 }
@@ -86,24 +85,26 @@ namespace {
 
 /// Puts chunks of columns that lie one below the other side by side. The copy is small compared to
 /// the products with the table, which are faster on whole rows.
-Tensor side_by_side(const Tensor& chunks, std::int64_t count) {
+Tensor side_by_side(const Mesh& mesh, const Tensor& chunks, std::int64_t count) {
   if (count == 1) return chunks;
   const std::int64_t rows = chunks.size(0) / count;
-  return chunks.view({count, rows, chunks.size(1)}).transpose(0, 1).reshape({rows, -1});
+  const Tensor columns = chunks.view({count, rows, chunks.size(1)}).transpose(0, 1);
+  return tensor::contiguous(mesh, "logits columns", columns).view({rows, -1});
 }
 
 /// The inverse of `side_by_side`.
-Tensor one_below_the_other(const Tensor& rows, std::int64_t count) {
+Tensor one_below_the_other(const Mesh& mesh, const Tensor& rows, std::int64_t count) {
   if (count == 1) return rows;
   const std::int64_t columns = rows.size(1) / count;
-  return rows.view({rows.size(0), count, columns}).transpose(0, 1).reshape({-1, columns});
+  const Tensor chunks = rows.view({rows.size(0), count, columns}).transpose(0, 1);
+  return tensor::contiguous(mesh, "logits columns", chunks).view({-1, columns});
 }
 
 }  // namespace
 
 Tensor TokenTable::multiply(const Tensor& chunks, tensor::InFlight& in_flight) const {
   const LayerScope scope(spec_.name);
-  const Tensor rows = side_by_side(chunks, chunks_);
+  const Tensor rows = side_by_side(*mesh_, chunks, chunks_);
   const Tensor table = parameter_->gather(in_flight);
   Tensor out = at::empty({rows.size(0), table.size(0)}, rows.options());
   tensor::product(*mesh_, "logits", out, rows, table.t());
@@ -126,9 +127,9 @@ void TokenTable::backward_products(LogitsCall& call, const Tensor& gradient) con
   const Tensor table = parameter_->gather(call.use->in_flight());
   Tensor result = at::empty({gradient.size(0), table.size(1)}, table.options());
   tensor::product(*mesh_, "logits dI", result, gradient, table);
-  call.gradient = spread(one_below_the_other(result, chunks_));
+  call.gradient = spread(one_below_the_other(*mesh_, result, chunks_));
   if (!mesh_->overlap().input_gradients) call.gradient.finish();
-  const Tensor rows = side_by_side(collected.wait(), chunks_);
+  const Tensor rows = side_by_side(*mesh_, collected.wait(), chunks_);
   Parameter::Slot slot = call.use->slot(parameter_->precision().master);
   tensor::product(*mesh_, "logits dE", slot.tensor, gradient.t(), rows, slot.into);
   call.use->end();

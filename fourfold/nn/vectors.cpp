@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/nn/function.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/node.hpp"
 
 namespace fourfold::nn {
 
@@ -151,37 +151,24 @@ void Vectors::reduce(const std::vector<Tensor>& gradients, const Uses& uses) con
   in_flight.sums_issued();
 }
 
-class GatherVectors : public torch::autograd::Function<GatherVectors> {
- public:
-  static variable_list forward(AutogradContext* context, at::TensorList /*values*/,
-                               const Vectors* vectors, tensor::InFlight* in_flight,
-                               const Vectors::Uses& uses) {
-    remember(context, *vectors);
-    keep(context, uses);
-    variable_list all = in_flight->weights().take(*vectors);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      // A vector that was not gathered is the parameter itself, but an output must be a tensor of
-      // its own.
-      all[i] = vectors->parameters()[i]->trim(all[i]).detach();
-    }
-    return all;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Vectors& vectors = remembered<Vectors>(context);
-    vectors.reduce(gradients, kept<Vectors::Uses>(context));
-    return variable_list(vectors.parameters().size() + 3);
-  }
-};
-
 std::vector<Tensor> Vectors::gather(tensor::InFlight& in_flight) const {
-  std::vector<Tensor> values;
+  tensor::variable_list values;
   Uses uses;
   for (const ParameterPtr& parameter : parameters_) {
     values.push_back(parameter->leaf());
     uses.push_back(parameter->use(in_flight));
   }
-  return GatherVectors::apply(at::TensorList(values), this, &in_flight, uses);
+  return tensor::node(
+      values,
+      [&](const tensor::variable_list&) {
+        tensor::variable_list all = in_flight.weights().take(*this);
+        for (std::size_t i = 0; i < all.size(); ++i) all[i] = parameters_[i]->trim(all[i]);
+        return all;
+      },
+      [this, uses](const tensor::variable_list& gradients) {
+        reduce(gradients, uses);
+        return tensor::variable_list(parameters_.size());
+      });
 }
 
 }  // namespace fourfold::nn

@@ -27,7 +27,6 @@ class Vectors final : public tensor::Gatherable {
   tensor::Gathered start_gather() const override;
 
  private:
-  friend class GatherVectors;
   using Uses = std::vector<std::shared_ptr<Parameter::Use>>;
   void reduce(const std::vector<Tensor>& gradients, const Uses& uses) const;
   /// The common beginning of all names: "h.3".

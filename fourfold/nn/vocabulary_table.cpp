@@ -3,7 +3,6 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/nn/rows.hpp"
 
 namespace fourfold::nn {

@@ -53,12 +53,8 @@ class Mesh {
   bool dry() const { return dry_; }
   c10::Device device() const { return dry_ ? c10::kMeta : c10::kCPU; }
 
-  /// Reports to the observers of the world that the rank has computed until now, for the layer of
-  /// the innermost LayerScope.
-  void compute(const char* name, double flops, std::int64_t bytes) const {
-    world_->computed(name, {.flops = Flops(flops), .bytes = Bytes(bytes)});
-  }
-
+  /// Reports to the observers of the world that the rank has computed until now, in the phase of
+  /// the innermost PhaseScope and for the layer of the innermost LayerScope.
   void compute(const char* name, const schedule::Arithmetic& arithmetic) const {
     world_->computed(name, arithmetic);
   }

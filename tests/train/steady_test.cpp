@@ -82,8 +82,8 @@ TEST(Steady, SoIsEveryStepOfAPipeline) {
 
 std::int64_t waits_for_the_step_before(const grid::Sizes& sizes, const Recipe& recipe, int rank) {
   std::int64_t count = 0;
-  for (const schedule::Step& step :
-       train::dry_run(grid::Grid(sizes), rank, recipe).schedule.steps()) {
+  const Schedule schedule = train::dry_run(grid::Grid(sizes), rank, recipe).schedule;
+  for (const schedule::Step& step : schedule.steps()) {
     const auto* wait = std::get_if<Wait>(&step);
     count += wait != nullptr && wait->number < 0 ? 1 : 0;
   }
