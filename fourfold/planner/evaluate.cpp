@@ -114,7 +114,10 @@ Evaluation::Traced Evaluation::trace(const grid::Placement& placement,
 
 Predicted Evaluation::price(const grid::Placement& placement,
                             const cluster::Cluster& cluster) const {
-  Predicted result{.candidate = candidate_, .memory = memory_, .by_class = by_class_};
+  Predicted result;
+  result.candidate = candidate_;
+  result.memory = memory_;
+  result.by_class = by_class_;
   result.candidate.placement = placement;
   double step = 0;
   double compute = 0;

@@ -127,7 +127,8 @@ void Search::collect() {
         reject_for_memory(candidate, least);
         continue;
       }
-      Bounded one{.candidate = candidate};
+      Bounded one;
+      one.candidate = candidate;
       const std::vector<Placement> placements =
           spec_->freedom.placement
               ? placements_of(candidate.sizes, candidate.placement, cluster_->gpus_per_host)

@@ -49,10 +49,12 @@ class Run {
     for (const std::string& remark : spec_.remarks) say(remark);
     data_ = open_shared_dataset(world, spec_.config, console.show);
     say(data_.about);
-    const std::string chosen = settle_on_all_ranks(
-        world, spec_.config, [&](config::Config& config, const RankMemory& memory) {
-          return settle_grid(config, world.size(), memory);
-        });
+    const std::string chosen =
+        spec_.choose ? spec_.choose(world, spec_.config, predicted_)
+                     : settle_on_all_ranks(world, spec_.config,
+                                           [&](config::Config& config, const RankMemory& memory) {
+                                             return settle_grid(config, world.size(), memory);
+                                           });
     if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
     flops_ = recipe_.model->flops(recipe_.batch);
@@ -256,11 +258,18 @@ class Run {
                spec_.config.device.gflops > 0 ? " of all devices: mfu "
                                               : " that products reach here: mfu ",
                std::round(1000 * metrics_.mfu) / 1000));
+    if (predicted_) {
+      metrics_.predicted_step = predicted_->step;
+      metrics_.predicted_memory = predicted_->memory;
+      say(concat("predicted: a step of ", predicted_->step, " and ", predicted_->memory,
+                 " of tensors; measured: ", median, " and ", metrics_.peak));
+    }
     say(concat("the whole run took ", short_time(metrics_.facts.total)));
     say(concat("the model is in ", folder_));
   }
 
   Seconds begin_ = now();
+  std::optional<Prediction> predicted_;
   comm::World* world_;
   RunSpec spec_;
   const Console* console_;
