@@ -27,7 +27,7 @@ constexpr Kind kKinds[] = {
      [](const ConfigFile& json, const std::string& folder,
         nn::Activations activations) -> model::ModelPtr {
        model::GptSpec spec = read_gpt2_config(json, folder);
-       spec.activations = activations;
+       spec.execution.activations = activations;
        return std::make_shared<model::GptModel>(spec);
      }},
     {"llama", "llama",

@@ -35,7 +35,7 @@ TEST(ModelConfig, ReadsWhatItWrites) {
   EXPECT_EQ(read.layers, spec.layers);
   EXPECT_EQ(read.context, spec.context);
   EXPECT_EQ(read.tied, spec.tied);
-  EXPECT_EQ(read.precision.compute, at::kBFloat16);
+  EXPECT_EQ(read.execution.precision.compute, at::kBFloat16);
 }
 
 TEST(ModelConfig, RefusesOtherModels) {

@@ -25,8 +25,8 @@ model::GptSpec spec_of() {
   spec.layers = 2;
   spec.context = 8;
   spec.dropout = 0.5;  // must not matter
-  spec.activations = nn::Activations::kReplicated;
-  spec.precision = nn::Precision::float64();
+  spec.execution.activations = nn::Activations::kReplicated;
+  spec.execution.precision = nn::Precision::float64();
   return spec;
 }
 
@@ -34,9 +34,9 @@ std::vector<double> logits_on(comm::World& world, const grid::Grid& grid,
                               const std::vector<std::int64_t>& tokens, nn::Algorithm algorithm) {
   const tensor::Mesh mesh(world, grid);
   model::GptSpec spec = spec_of();
-  spec.algorithm = algorithm;
+  spec.execution.algorithm = algorithm;
   const bool summa = algorithm == nn::Algorithm::kSumma;
-  if (summa) spec.activations = nn::Activations::kSharded;
+  if (summa) spec.execution.activations = nn::Activations::kSharded;
   const model::Gpt gpt(mesh, spec, summa ? grid.size(grid::Axis::kY) : 1);
   return model::next_logits(mesh, gpt, tokens, 35);
 }
@@ -107,8 +107,8 @@ TEST(Generate, ATextThatGrowsHasTheLogitsOfOneThatIsReadAfresh) {
     on_threads(grid.ranks(), [&](comm::World& world) {
       const tensor::Mesh mesh(world, grid);
       model::GptSpec gpt = spec_of();  // the text becomes longer than its context
-      gpt.algorithm = algorithm;
-      gpt.activations = activations;
+      gpt.execution.algorithm = algorithm;
+      gpt.execution.activations = activations;
       const double of_gpt = worst_difference(mesh, model::Gpt(mesh, gpt, samples));
       expect_on_all_ranks(world, of_gpt < 1e-10, concat(grid, ", gpt: ", of_gpt));
       model::LlamaSpec llama;

@@ -32,11 +32,11 @@ class Forms {
         gx_(grid.size(Axis::kX)),
         gy_(grid.size(Axis::kY)),
         gz_(grid.size(Axis::kZ)),
-        sharded_(spec_.activations == nn::Activations::kSharded),
+        sharded_(spec_.execution.activations == nn::Activations::kSharded),
         heads_(spec_.heads % (gx_ * gy_) == 0),
-        e_(spec_.precision.compute),
-        master_(spec_.precision.master),
-        f_(kernels::statistics_type(spec_.precision.compute)),
+        e_(spec_.execution.precision.compute),
+        master_(spec_.execution.precision.master),
+        f_(kernels::statistics_type(spec_.execution.precision.compute)),
         samples_(recipe.micro_batch / grid.size({Axis::kData, Axis::kZ})),
         m_(samples_ * spec_.context),
         hidden_rows_(sharded_ ? m_ / gy_ : m_),
@@ -119,7 +119,7 @@ class Forms {
   }
   void backward_uses(Uses& uses, const model::Stage& stage) const {
     for (std::int64_t i = stage.blocks.end - 1; i >= stage.blocks.begin; --i) {
-      if (spec_.checkpoint) use_matrices(uses, i, false);
+      if (spec_.execution.checkpoint) use_matrices(uses, i, false);
       use_matrices(uses, i, true);
     }
   }
@@ -142,7 +142,7 @@ class Forms {
       positions();
     }
     for (std::int64_t i = stage.blocks.begin; i < stage.blocks.end; ++i) {
-      for (int way = 0; way < (spec_.checkpoint ? 2 : 1); ++way) block_forward();
+      for (int way = 0; way < (spec_.execution.checkpoint ? 2 : 1); ++way) block_forward();
       block_backward();
     }
     if (stage.last) end();
@@ -253,7 +253,7 @@ class Forms {
     if (!layer.copies_out) part(Op::kAllGather, contract(layer), output(layer));
     part(layer.copies_in ? Op::kAllReduce : Op::kReduceScatter, produce(layer), input(layer));
     // What is computed again is in use only then.
-    if (sums_ || spec_.checkpoint) {
+    if (sums_ || spec_.execution.checkpoint) {
       add(Op::kReduceScatter, Axis::kZ, weight_elements(layer) * e_);
     }
   }
@@ -386,7 +386,8 @@ class Forms {
 }  // namespace
 
 CallsBy closed_form(const grid::Grid& grid, const GptRecipe& recipe, int rank) {
-  if (recipe.model.algorithm == nn::Algorithm::kSumma) return summa_form(grid, recipe, rank);
+  if (recipe.model.execution.algorithm == nn::Algorithm::kSumma)
+    return summa_form(grid, recipe, rank);
   return Forms(grid, recipe, rank).all();
 }
 

@@ -22,7 +22,7 @@ GptRecipe small_recipe(nn::Algorithm algorithm) {
   recipe.model.layers = 2;
   recipe.model.context = 8;
   recipe.model.dropout = 0.1;
-  recipe.model.algorithm = algorithm;
+  recipe.model.execution.algorithm = algorithm;
   recipe.batch = 8;
   recipe.micro_batch = 8;
   return recipe;

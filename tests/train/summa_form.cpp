@@ -21,9 +21,9 @@ class Forms {
         spec_(recipe.model),
         q_(grid.size(Axis::kX)),
         diagonal_(grid.coord_of(rank)[Axis::kX] == grid.coord_of(rank)[Axis::kY]),
-        e_(spec_.precision.compute),
-        master_(spec_.precision.master),
-        f_(kernels::statistics_type(spec_.precision.compute)),
+        e_(spec_.execution.precision.compute),
+        master_(spec_.execution.precision.master),
+        f_(kernels::statistics_type(spec_.execution.precision.compute)),
         rows_(recipe.micro_batch * spec_.context / grid.size({Axis::kData, Axis::kZ, Axis::kY})),
         operations_(grid, rank) {}
 
@@ -86,7 +86,7 @@ class Forms {
   }
   void block() {
     const std::int64_t h = spec_.width;
-    const std::int64_t forward = spec_.checkpoint ? 2 : 1;
+    const std::int64_t forward = spec_.execution.checkpoint ? 2 : 1;
     vectors(6 * split(h / q_) + split(3 * h / q_) + split(4 * h / q_));
     norms(forward);
     norms(forward);
