@@ -31,10 +31,14 @@ class Operations {
 
   /// Nothing in a group of one. `root` is an index in the group.
   void add(schedule::Op op, const grid::Axes& axes, const Payload& payload, int root = 0);
+  /// In a group that is a part of the ranks along `axes`.
+  void add_part(schedule::Op op, const grid::Axes& axes, int ranks, const Payload& payload);
 
   const CallsBy& all() const { return all_; }
 
  private:
+  void add(schedule::Op op, const grid::Group& group, const Payload& payload, int root);
+
   const grid::Grid* grid_;
   int rank_;
   CallsBy all_;

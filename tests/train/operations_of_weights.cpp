@@ -47,9 +47,9 @@ std::int64_t flat(const std::vector<std::int64_t>& sizes, std::int64_t replicas)
 }  // namespace
 
 /// Gradients in the master type, and new values unless every rank has computed them.
-void add_update(Operations& operations, const grid::Grid& grid, const GptRecipe& recipe,
+void add_update(Operations& operations, const grid::Grid& grid, const train::Recipe& recipe,
                 const Updated& updated) {
-  const Type master(recipe.model.execution.precision.master);
+  const Type master(recipe.model->execution().precision.master);
   const auto send = [&](const std::vector<std::int64_t>& segment) {
     if (segment.empty()) return;
     const std::int64_t count = flat(segment, grid.size(updated.replicas));
