@@ -49,8 +49,9 @@ Tensor KvCache::attend(const Mesh& mesh, const std::string& layer, kernels::Atte
   const LayerScope scope(layer);
   const auto scores = static_cast<double>(kernels::computed_scores(added, shape.keys));
   const auto heads = static_cast<double>(shape.heads * shape.samples);
+  const std::int64_t row = stored.rows.size(1) * stored.rows.element_size();
   mesh.compute("attention", 4 * scores * heads * static_cast<double>(shape.head_size),
-               static_cast<std::int64_t>(stored.rows.nbytes()));
+               shape.samples * shape.keys * row);
   return out.to(q.scalar_type());
 }
 
