@@ -43,7 +43,7 @@ class Forms {
         m_(samples_ * spec_.context),
         hidden_rows_(sharded_ ? m_ / gy_ : m_),
         vocabulary_(gz_ * up(up(up(spec_.vocabulary, gy_), gx_), gz_)),
-        vectors_(grid, sharded_, heads_, master_),
+        vectors_(grid, recipe.overlap, sharded_, heads_, master_),
         operations_(grid, rank) {
     const std::vector<model::Stage> all = recipe.model->cut(places_ * recipe.chunks);
     for (int i = 0; i < recipe.chunks; ++i) {
@@ -186,9 +186,12 @@ class Forms {
   }
 
   void add(Op op, const Axes& axes, const Payload& payload) { operations_.add(op, axes, payload); }
+  void add_sum(const Axes& axes, const Payload& payload) {
+    add(Op::kReduceScatter, axes, payload.in_background(recipe_.overlap.weight_gradients));
+  }
   /// Of a matrix' gradient.
   void sum(const Axes& axes, const Payload& payload) {
-    if (sums_) add(Op::kReduceScatter, axes, payload);
+    if (sums_) add_sum(axes, payload);
   }
   /// Activations go part by part.
   void part(Op op, const Axes& axes, const Payload& payload) {
@@ -255,7 +258,7 @@ class Forms {
     part(layer.copies_in ? Op::kAllReduce : Op::kReduceScatter, produce(layer), input(layer));
     // What is computed again is in use only then.
     if (sums_ || spec_.execution.checkpoint) {
-      add(Op::kReduceScatter, Axis::kZ, weight_elements(layer) * e_);
+      add_sum(Axis::kZ, weight_elements(layer) * e_);
     }
   }
 

@@ -31,8 +31,11 @@ void Operations::add_part(schedule::Op op, const grid::Axes& axes, int ranks,
 void Operations::add(schedule::Op op, const grid::Group& group, const Payload& payload, int root) {
   const int size = static_cast<int>(group.members.size());
   if (size == 1) return;
-  const schedule::Collective one{
-      .op = op, .dtype = payload.type, .count = payload.count, .root = root};
+  const schedule::Collective one{.op = op,
+                                 .dtype = payload.type,
+                                 .priority = payload.priority,
+                                 .count = payload.count,
+                                 .root = root};
   const schedule::Traffic traffic = schedule::traffic_of(one, size, group.index);
   Calls& calls = all_[{op, grid::to_string(group.axes)}];
   calls.calls += 1;

@@ -13,6 +13,12 @@ namespace fourfold::test {
 struct Payload {
   std::int64_t count = 0;
   schedule::DType type = schedule::DType::kF64;
+  schedule::Priority priority = schedule::Priority::kUrgent;
+
+  /// The same for an operation in the background, which is cut into smaller messages, if it is one.
+  Payload in_background(bool is) const {
+    return {count, type, is ? schedule::Priority::kBackground : schedule::Priority::kUrgent};
+  }
 };
 struct Type {
   schedule::DType type;

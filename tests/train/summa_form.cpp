@@ -47,7 +47,7 @@ class Forms {
     }
     if (model_.positions) {
       add(Op::kAllGather, {Axis::kY, Axis::kZ}, position_elements() * e_);
-      add(Op::kReduceScatter, {Axis::kY, Axis::kZ}, position_elements() * master_);
+      add_sum(Op::kReduceScatter, {Axis::kY, Axis::kZ}, position_elements() * master_);
     }
     for (std::int64_t i = 0; i < spec_.layers; ++i) block();
     vectors(model_.last_vectors);
@@ -60,6 +60,10 @@ class Forms {
   void add(Op op, const Axes& axes, const Payload& payload, int root = 0) {
     operations_.add(op, axes, payload, root);
   }
+  /// Of a gradient of weights.
+  void add_sum(Op op, const Axes& axes, const Payload& payload, int root = 0) {
+    add(op, axes, payload.in_background(recipe_.overlap.weight_gradients), root);
+  }
   /// n elements split over y and then z, with padding, times both.
   std::int64_t split(std::int64_t n) const {
     const std::int64_t y = grid_.size(Axis::kY);
@@ -70,7 +74,7 @@ class Forms {
     std::int64_t elements = 0;
     for (const Anatomy::Vector& vector : all) elements += split(vector.size / q_);
     add(Op::kAllGather, {Axis::kY, Axis::kZ}, elements * master_);
-    add(Op::kReduceScatter, {Axis::kY, Axis::kZ}, elements * master_);
+    add_sum(Op::kReduceScatter, {Axis::kY, Axis::kZ}, elements * master_);
   }
   /// One norm, so many times forward and once backward.
   void norms(std::int64_t forward) {
@@ -91,7 +95,7 @@ class Forms {
         add(Op::kBroadcast, Axis::kY, weight, panel);
       }
       add(Op::kReduce, Axis::kX, input, panel);
-      add(Op::kReduce, Axis::kY, weight, panel);
+      add_sum(Op::kReduce, Axis::kY, weight, panel);
     }
   }
   /// Keys and values, or their gradients, of the ranks that share a head of them.

@@ -16,11 +16,13 @@ std::int64_t up(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-VectorsForm::VectorsForm(const grid::Grid& grid, bool sharded, bool by_heads, const Type& type)
+VectorsForm::VectorsForm(const grid::Grid& grid, const tensor::Overlap& overlap, bool sharded,
+                         bool by_heads, const Type& type)
     : grid_(grid),
       gx_(grid.size(Axis::kX)),
       gy_(grid.size(Axis::kY)),
       gz_(grid.size(Axis::kZ)),
+      in_background_(overlap.weight_gradients),
       sharded_(sharded),
       by_heads_(by_heads),
       type_(type) {}
@@ -56,7 +58,9 @@ std::vector<Uses::Gather> VectorsForm::gathers(const std::vector<Anatomy::Vector
 void VectorsForm::add_sums(Operations& operations,
                            const std::vector<Anatomy::Vector>& vectors) const {
   const auto reduce = [&](const Axes& axes, std::int64_t elements) {
-    if (elements > 0) operations.add(Op::kReduceScatter, axes, elements * type_);
+    if (elements == 0) return;
+    const Payload payload = (elements * type_).in_background(in_background_);
+    operations.add(Op::kReduceScatter, axes, payload);
   };
   if (sharded_) {
     for (const Uses::Gather& gather : gathers(vectors)) reduce(gather.axes, gather.payload.count);

@@ -13,7 +13,8 @@ class VectorsForm {
  public:
   /// `sharded`: the rows of the hidden state are split over y. `by_heads`: attention is split by
   /// heads, not by samples.
-  VectorsForm(const grid::Grid& grid, bool sharded, bool by_heads, const Type& type);
+  VectorsForm(const grid::Grid& grid, const tensor::Overlap& overlap, bool sharded, bool by_heads,
+              const Type& type);
 
   /// The vectors of a block go together, by the axes.
   std::vector<Uses::Gather> gathers(const std::vector<Anatomy::Vector>& vectors) const;
@@ -31,6 +32,7 @@ class VectorsForm {
 
   const grid::Grid& grid_;
   std::int64_t gx_, gy_, gz_;
+  bool in_background_;  // sums
   bool sharded_;
   bool by_heads_;
   Type type_;
