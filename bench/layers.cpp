@@ -20,8 +20,8 @@
 #include "fourfold/model/gpt.hpp"
 #include "fourfold/nn/attention.hpp"
 #include "fourfold/nn/elementwise.hpp"
+#include "fourfold/nn/layer_norm.hpp"
 #include "fourfold/nn/loss.hpp"
-#include "fourfold/nn/norm.hpp"
 #include "fourfold/nn/positions.hpp"
 #include "fourfold/nn/token_table.hpp"
 #include "fourfold/tensor/memory.hpp"
@@ -79,12 +79,13 @@ Contest linear(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t in, std
   const Tensor weight = leaf({out, in});
   const Tensor bias = leaf({out});
   const auto vectors = std::make_shared<nn::Vectors>(mesh, layer->vectors());
+  const auto in_flight = std::make_shared<tensor::InFlight>(mesh);
   return {concat("linear ", rows, " x ", in, " x ", out),
           [=] {
             return leaf({rows, in});
           },
           [=](const Tensor& x) {
-            nn::Pass pass;
+            nn::Pass pass(*in_flight);
             pass.take(*vectors, {bias});
             return layer->forward(x, pass);
           },
@@ -99,12 +100,13 @@ Contest norm(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t width) {
   const Tensor scale = leaf({width});
   const Tensor shift = leaf({width});
   const auto vectors = std::make_shared<nn::Vectors>(mesh, layer->vectors());
+  const auto in_flight = std::make_shared<tensor::InFlight>(mesh);
   return {concat("layer norm ", rows, " x ", width),
           [=] {
             return leaf({rows, width});
           },
           [=](const Tensor& x) {
-            nn::Pass pass;
+            nn::Pass pass(*in_flight);
             pass.take(*vectors, {scale, shift});
             return layer->forward(x, pass);
           },
@@ -186,9 +188,13 @@ Contest embedding(const tensor::Mesh& mesh, std::int64_t samples, std::int64_t c
   const Tensor plain_positions = leaf({context, width});
   const Tensor tokens = at::randint(vocabulary, {samples, context}, at::kLong);
   const nn::Batch batch{.samples = samples, .context = context};
+  const auto in_flight = std::make_shared<tensor::InFlight>(mesh);
   return {concat("embedding ", samples * context, " of ", vocabulary, " x ", width),
           [=] { return tokens; },
-          [=](const Tensor& x) { return positions->add_to(table->lookup(x), batch); },
+          [=](const Tensor& x) {
+            const nn::Pass pass(*in_flight);
+            return positions->add_to(table->lookup(x, pass), batch, pass);
+          },
           [=](const Tensor& x) {
             return (at::embedding(plain_table, x) + plain_positions).flatten(0, 1);
           },
@@ -204,13 +210,14 @@ Contest head(const tensor::Mesh& mesh, std::int64_t rows, std::int64_t vocabular
   const Tensor plain_table = (at::randn({vocabulary, width}) * 0.02).set_requires_grad(true);
   const Tensor targets = at::randint(vocabulary, {rows}, at::kLong);
   const tensor::Mesh* m = &mesh;
+  const auto in_flight = std::make_shared<tensor::InFlight>(mesh);
   return {
       concat("head and loss ", rows, " x ", width, " x ", vocabulary),
       [=] {
         return leaf({rows, width});
       },
       [=](const Tensor& x) {
-        return nn::cross_entropy(*m, *table, table->logits(x), targets, rows);
+        return nn::cross_entropy(*m, *table, table->logits(x, nn::Pass(*in_flight)), targets, rows);
       },
       [=](const Tensor& x) { return at::cross_entropy_loss(at::linear(x, plain_table), targets); },
       {table->parameter()},

@@ -86,7 +86,7 @@ void run_round(comm::World& world, Case& c, const train::ReadSample& read) {
   }
   c.rounds.push_back({seconds / kTimed, train::exposed(counts).value() / kTimed,
                       communication / kTimed, sent / kTimed});
-  c.trainer->settle();
+  c.trainer->finish();
   c.mesh.everyone().barrier().wait();
 }
 

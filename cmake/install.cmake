@@ -12,7 +12,7 @@ if(TARGET fourfold)
   set_target_properties(fourfold PROPERTIES INSTALL_RPATH "$ORIGIN/${FROM_PROGRAM}"
                                             INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS fourfold RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/fourfold)
+  install(DIRECTORY clusters configs DESTINATION ${CMAKE_INSTALL_DATADIR}/fourfold)
 endif()
 
 set(FOURFOLD_INSTALLED_DOCS ${CMAKE_INSTALL_DATADIR}/doc/fourfold)

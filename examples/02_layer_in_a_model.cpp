@@ -38,8 +38,8 @@ class Model {
             nn::Precision::float64(), 1),
         biases_(mesh, {up_.bias(), down_.bias()}) {}
 
-  Tensor forward(const Tensor& input) const {
-    const nn::Pass pass(biases_);  // gathers both in one operation for each group
+  Tensor forward(tensor::InFlight& in_flight, const Tensor& input) const {
+    const nn::Pass pass(in_flight, biases_);  // gathers both in one operation for each group
     const Tensor hidden = at::gelu(up_.forward(input, pass));  // any operation of libtorch
     return down_.forward(hidden, pass);
   }
@@ -66,8 +66,10 @@ Tensor input_of(const tensor::Mesh& mesh) {
 
 /// Forward and backward; the gradients of this rank's parts of all parameters, by name.
 std::map<std::string, Tensor> gradients(const tensor::Mesh& mesh, const Model& model) {
+  tensor::InFlight in_flight(mesh);
   // Each rank starts from its own part of the loss: the sum over ranks is the loss.
-  model.forward(input_of(mesh)).square().sum().backward();
+  model.forward(in_flight, input_of(mesh)).square().sum().backward();
+  in_flight.sums().drain();  // sums of gradients over ranks may go on after the backward pass
   std::map<std::string, Tensor> result;
   for (const nn::ParameterPtr& parameter : model.parameters()) {
     Tensor gradient = parameter->gradient();

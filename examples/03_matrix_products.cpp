@@ -1,4 +1,4 @@
-// The matrix products of docs/matrix.md. A network of two layers runs forward and backward on a
+// The matrix products of matrix/README.md. A network of two layers runs forward and backward on a
 // 2 x 2 x 2 cube of ranks, which are threads here. The result is compared with the same network in
 // plain libtorch.
 // SPDX-License-Identifier: Apache-2.0
@@ -11,9 +11,10 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/thread/thread.hpp"
 #include "fourfold/kernels/random.hpp"
-#include "fourfold/matrix/product.hpp"
-#include "fourfold/matrix/traffic.hpp"
-#include "fourfold/matrix/vector.hpp"
+
+#include "matrix/product.hpp"
+#include "matrix/traffic.hpp"
+#include "matrix/vector.hpp"
 
 using namespace fourfold;
 using at::Tensor;

@@ -41,7 +41,7 @@ train::Recipe recipe() {
   recipe.model = std::make_shared<model::GptModel>(spec());
   recipe.batch = kBatch;
   recipe.micro_batch = kMicroBatch;
-  recipe.rates = {.largest = 1e-2, .smallest = 1e-3, .warmup = 4, .steps = kSteps};
+  recipe.learning_rate = {.largest = 1e-2, .smallest = 1e-3, .warmup = 4, .steps = kSteps};
   recipe.clip = 1;
   return recipe;
 }
@@ -81,7 +81,8 @@ std::vector<double> own_loop(comm::World& world, const grid::Grid& grid) {
   optim::AdamW optimizer(mesh, gpt.parameters(), what.optimizer);
   std::vector<double> result;
   for (std::int64_t number = 1; number <= kSteps; ++number) {
-    optim::AdamW::Step step = optimizer.begin_step(kBatch / kMicroBatch);
+    tensor::InFlight in_flight(mesh);  // communication of this step that outlives a layer
+    optim::AdamW::Step step = optimizer.begin_step(in_flight, kBatch / kMicroBatch);
     double loss = 0;
     for (std::int64_t first = 0; first < kBatch; first += kMicroBatch) {
       const Samples samples(mesh, (number - 1) * kBatch + first);
@@ -91,7 +92,8 @@ std::vector<double> own_loop(comm::World& world, const grid::Grid& grid) {
                             .step = static_cast<std::uint64_t>(number)};
       step.begin_pass();
       const model::Input input{batch, {samples.tokens, samples.targets}};
-      const Tensor part = gpt.loss(input, kBatch * kContext, true);
+      nn::Pass pass(in_flight, /*training=*/true);
+      const Tensor part = gpt.loss(input, kBatch * kContext, pass);
       part.backward();
       loss += part.item<double>();
     }
@@ -99,7 +101,7 @@ std::vector<double> own_loop(comm::World& world, const grid::Grid& grid) {
     std::array<double, 2> sums = {gpt.counts_loss() ? loss : 0, step.reduce_gradients()};
     mesh.everyone().all_reduce({sums.data(), 2, schedule::DType::kF64}).wait();
     const double norm = std::sqrt(sums[1]);
-    step.update(number, what.rates.rate(number), optim::clip_scale(norm, what.clip));
+    step.update(number, what.learning_rate.at(number), optim::clip_scale(norm, what.clip));
     result.push_back(sums[0]);
     if (world.rank() == 0 && (number == 1 || number % 10 == 0)) {
       std::printf("%d ranks, step %2d: loss %.4f, norm %.3f\n", world.size(),

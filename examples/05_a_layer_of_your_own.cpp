@@ -1,6 +1,7 @@
 // A layer from nothing: it subtracts the mean of each row and multiplies each column by a learned
 // scale. docs/writing-a-layer.md explains it.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 
 #include <ATen/ATen.h>
@@ -12,15 +13,14 @@
 #include "fourfold/kernels/random.hpp"
 #include "fourfold/nn/flow.hpp"
 #include "fourfold/nn/layer.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/nn/pass.hpp"
 #include "fourfold/tensor/shard.hpp"
+#include "fourfold/tensor/work.hpp"
 
 using namespace fourfold;
 using at::Tensor;
 using grid::Axes, grid::Axis;
 using nn::variable_list;
-
 namespace {
 class Center final : public nn::Layer {
  public:
@@ -84,7 +84,7 @@ class Center final : public nn::Layer {
   }
   void report(const char* what, const Tensor& rows) const {
     const comm::LayerScope scope(name());
-    mesh_->compute(what, 3.0 * double(rows.numel()), 2 * std::int64_t(rows.nbytes()));
+    mesh_->compute(what, tensor::loop_over(rows, 2, 3));
   }
 
   std::int64_t width_;
@@ -111,19 +111,18 @@ double error_on(comm::World& world, const grid::Grid& grid) {
   const Tensor scale = at::ones({kWidth}, at::kDouble).set_requires_grad(true);
   const Tensor expected = (whole - whole.mean(1, true)) * scale;
   expected.backward(numbers("upstream"));
-
   const Tensor input = here(whole.detach()).set_requires_grad(true);
-  const Tensor output = nn::run(layer.flow(input, nn::Pass(vectors)));
+  tensor::InFlight in_flight(mesh);  // communication that outlives a layer
+  const Tensor output = nn::run(layer.flow(input, nn::Pass(in_flight, vectors)));
   output.backward(here(numbers("upstream")));
-  const nn::ParameterPtr parameter = layer.vectors()[0];
-  const Tensor found = tensor::unshard(mesh, parameter->gradient(), {kWidth}, parameter->layout());
-  const Tensor errors =
-      at::cat({(output - here(expected.detach())).flatten(),
-               (input.grad() - here(whole.grad())).flatten(), found - scale.grad()});
-  return errors.abs().max().item<double>();
+  in_flight.sums().drain();
+  const nn::ParameterPtr p = layer.vectors()[0];
+  const Tensor found = tensor::unshard(mesh, p->gradient(), {kWidth}, p->layout());
+  const auto largest = [](const Tensor& error) { return error.abs().max().item<double>(); };
+  return std::max({largest(output - here(expected.detach())), largest(found - scale.grad()),
+                   largest(input.grad() - here(whole.grad()))});
 }
 }  // namespace
-
 int main() {
   try {
     const grid::Grid grid({.x = 2, .y = 3, .z = 2});
@@ -138,7 +137,8 @@ int main() {
     const Center layer(mesh, "center", 4096);
     const nn::Vectors vectors(mesh, layer.vectors());
     const Tensor input = at::empty({64, 256}, at::TensorOptions(at::kDouble).device(mesh.device()));
-    static_cast<void>(nn::run(layer.flow(input, nn::Pass(vectors))));
+    tensor::InFlight in_flight(mesh);
+    static_cast<void>(nn::run(layer.flow(input, nn::Pass(in_flight, vectors))));
     for (const auto& [key, count] : nowhere.counters())
       std::printf("A rank of 4096 sends %s along %s.\n", to_string(count.wire.bytes).c_str(),
                   key.axes.c_str());

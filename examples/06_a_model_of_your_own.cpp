@@ -73,15 +73,14 @@ class Stage final : public model::Part {
     }
   }
 
-  std::vector<Tensor> pass(const std::vector<Tensor>& hidden, const model::Input& input,
-                           std::int64_t terms, bool training) const override {
-    nn::Pass pass(training);
+  std::vector<Tensor> run(const std::vector<Tensor>& hidden, const model::Input& input,
+                          std::int64_t terms, nn::Pass& pass) const override {
     std::vector<nn::Flow<Tensor>> flows;  // the parts of the batch take turns
     for (int i = 0; i < parts_of(input.batch); ++i) {
       const nn::Batch part = nn::part_of(input.batch, i, parts_of(input.batch));
       const Tensor start = stage().first ? here(input.data[0], part) : hidden.at(std::size_t(i));
       const Tensor target = stage().last ? here(input.data[1], part) : Tensor();
-      flows.push_back(run(start, target, part, terms, pass));
+      flows.push_back(flow(start, target, part, terms, pass));
     }
     std::vector<Tensor> results = nn::interleave(std::move(flows));
     if (stage().last && results.size() == 2) results = {results[0] + results[1]};
@@ -122,8 +121,8 @@ class Stage final : public model::Part {
         .contiguous();
   }
 
-  nn::Flow<Tensor> run(Tensor hidden, Tensor target, nn::Batch batch, std::int64_t terms,
-                       nn::Pass& pass) const {
+  nn::Flow<Tensor> flow(Tensor hidden, Tensor target, nn::Batch batch, std::int64_t terms,
+                        nn::Pass& pass) const {
     for (const auto& block : blocks_) {
       pass.gather(block->bundle());
       hidden = co_await block->flow(hidden, batch, pass);
@@ -193,7 +192,7 @@ train::Recipe recipe() {
   recipe.model = std::make_shared<Regressor>(4);
   recipe.batch = 32;
   recipe.micro_batch = 16;
-  recipe.rates = {.largest = 1e-2, .smallest = 1e-3, .warmup = 3, .steps = 30};
+  recipe.learning_rate = {.largest = 1e-2, .smallest = 1e-3, .warmup = 3, .steps = 30};
   return recipe;
 }
 
@@ -202,7 +201,7 @@ std::vector<double> losses(comm::World& world, const grid::Grid& grid, const std
   train::Trainer trainer(mesh, recipe());
   std::vector<double> all;
   for (std::int64_t step = 1; step <= 30; ++step) all.push_back(trainer.step(step, read).loss);
-  trainer.settle();
+  trainer.finish();
   if (!folder.empty()) checkpoint::save_weights(mesh, trainer.stages(), folder);
   return all;
 }

@@ -7,5 +7,5 @@ cd "$(dirname "$0")/.."
 git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
 [ -f build/dev/compile_commands.json ] || cmake --preset dev -G Ninja >/dev/null
 git ls-files 'fourfold/base/*.cpp' 'fourfold/grid/*.cpp' 'fourfold/schedule/*.cpp' 'fourfold/launch/*.cpp' \
-  'fourfold/comm/*.cpp' 'fourfold/config/*.cpp' 'fourfold/data/*.cpp' 'fourfold/formats/*.cpp' 'fourfold/report/*.cpp' | grep -v /mpi/ | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/dev
+  'fourfold/comm/*.cpp' 'fourfold/config/*.cpp' 'fourfold/data/*.cpp' 'fourfold/formats/*.cpp' 'fourfold/report/*.cpp' 'fourfold/cluster/*.cpp' 'fourfold/plan/*.cpp' | grep -v /mpi/ | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/dev
 echo "clean"

@@ -23,6 +23,7 @@
 #include "apps/fourfold/options.hpp"
 #include "apps/fourfold/ranks.hpp"
 #include "apps/fourfold/start.hpp"
+#include "apps/fourfold/strategies.hpp"
 
 namespace fourfold::app {
 
@@ -39,28 +40,13 @@ struct Options {
   std::string json;
 };
 
-/// Parses "all" or names with commas between them.
-std::vector<std::string> parse_strategies(const std::string& text) {
-  std::vector<std::string> all;
-  for (const config::Strategy& strategy : config::strategies()) all.emplace_back(strategy.name);
-  if (text == "all") return all;
-  std::vector<std::string> chosen;
-  for (const std::string& name : split(text, ',')) {
-    if (std::find(all.begin(), all.end(), name) == all.end()) {
-      throw ConfigError(concat("--strategies ", config::escape(text), ": there is no ",
-                               config::escape(name), "; there are ", join(all, ", "), ", or all"));
-    }
-    chosen.push_back(name);
-  }
-  return chosen;
-}
-
 void show(const train::BenchRow& row) {
   if (!row.refused.empty()) {
     std::printf("%s does not run here\n", row.strategy.c_str());
   } else {
     std::printf("%s on %s: %.3f s a step, loss %.6f\n", row.strategy.c_str(),
                 grid::to_string(row.sizes).c_str(), row.step.value(), row.loss);
+    if (!row.warning.empty()) std::printf("%s\n", row.warning.c_str());
   }
   std::fflush(stdout);
 }

@@ -16,9 +16,11 @@ namespace fourfold::app {
 using Command = std::function<int(char** argv)>;
 
 void add_bench(CLI::App& app, Command& command);
+void add_calibrate(CLI::App& app, Command& command);
 void add_dryrun(CLI::App& app, Command& command);
 void add_info(CLI::App& app, Command& command);
 void add_keys(CLI::App& app, Command& command);
+void add_plan(CLI::App& app, Command& command);
 void add_sample(CLI::App& app, Command& command);
 void add_train(CLI::App& app, Command& command);
 

@@ -9,6 +9,8 @@
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/file.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/formats/schedule_json.hpp"
+#include "fourfold/train/device.hpp"
 #include "fourfold/train/dry_run.hpp"
 #include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
@@ -31,21 +33,36 @@ struct Options {
   bool schedule = false;
 };
 
-/// The arithmetic of one kind in a step.
-struct Work {
+/// How much of some arithmetic there is in a step.
+struct Amount {
   std::int64_t times = 0;
   Flops flops;
   Bytes bytes;
+
+  void add(const schedule::Arithmetic& arithmetic) {
+    ++times;
+    flops += arithmetic.flops;
+    bytes += arithmetic.bytes;
+  }
 };
 
-std::map<std::string, Work> compute_by_name(const schedule::Schedule& schedule) {
-  std::map<std::string, Work> all;
+/// The arithmetic of a step, by what limits it and the phase, and by its names.
+struct ComputeTables {
+  std::map<std::pair<schedule::Work, schedule::Phase>, Amount> by_work;
+  std::map<std::pair<schedule::Work, std::string>, Amount> by_name;
+  Flops flops;
+  Seconds time;  ///< on the device of the configuration; zero if it has no rates
+};
+
+ComputeTables compute_of(const schedule::Schedule& schedule, const tensor::DeviceRates& device) {
+  ComputeTables all;
   for (const schedule::Step& step : schedule.steps()) {
     if (const auto* compute = std::get_if<schedule::Compute>(&step)) {
-      Work& work = all[compute->name];
-      ++work.times;
-      work.flops += compute->flops;
-      work.bytes += compute->bytes;
+      const schedule::Arithmetic& arithmetic = compute->arithmetic;
+      all.by_work[{arithmetic.work, compute->phase}].add(arithmetic);
+      all.by_name[{arithmetic.work, compute->name}].add(arithmetic);
+      all.flops += arithmetic.flops;
+      all.time += device.time_of(arithmetic);
     }
   }
   return all;
@@ -58,8 +75,8 @@ struct Result {
   int ranks_per_host = 0;
   train::Recipe recipe;
   train::StepRecord record;
-  std::map<std::string, Work> compute;
-  Flops flops;
+  tensor::DeviceRates device;
+  ComputeTables compute;
   Bytes memory;  ///< the memory of a rank
 
   std::int64_t tokens() const { return recipe.model->terms(recipe.batch); }
@@ -71,14 +88,24 @@ Json to_json(const Result& result) {
                {"rank", result.rank},
                {"ranks_per_host", result.ranks_per_host},
                {"tokens_per_step", result.tokens()},
-               {"flops", result.flops.value()},
+               {"flops", result.compute.flops.value()},
                {"model_flops", result.recipe.model->flops(result.recipe.batch).value()}};
+  if (result.device.any()) json["device_seconds"] = result.compute.time.value();
+  const auto add_amount = [](Json row, const Amount& amount) {
+    row["times"] = amount.times;
+    row["flops"] = amount.flops.value();
+    row["bytes"] = amount.bytes.value();
+    return row;
+  };
+  json["work"] = Json::array();
+  for (const auto& [key, amount] : result.compute.by_work) {
+    json["work"].push_back(
+        add_amount({{"work", to_string(key.first)}, {"phase", to_string(key.second)}}, amount));
+  }
   json["compute"] = Json::array();
-  for (const auto& [name, work] : result.compute) {
-    json["compute"].push_back({{"name", name},
-                               {"times", work.times},
-                               {"flops", work.flops.value()},
-                               {"bytes", work.bytes.value()}});
+  for (const auto& [key, amount] : result.compute.by_name) {
+    json["compute"].push_back(
+        add_amount({{"name", key.second}, {"work", to_string(key.first)}}, amount));
   }
   json["communication"] = Json::array();
   for (const auto& [key, count] : result.record.counts) {
@@ -102,10 +129,13 @@ Json to_json(const Result& result) {
   return json;
 }
 
-Json steps_of(const schedule::Schedule& schedule) {
-  Json steps = Json::array();
-  for (const schedule::Step& step : schedule.steps()) steps.push_back(schedule::to_string(step));
-  return steps;
+/// The result as a file, with the schedule as its last member if it is wanted.
+std::string to_file(const Result& result, bool schedule) {
+  std::string text = to_json(result).dump(2);
+  if (!schedule) return text + "\n";
+  text.erase(text.rfind('\n'));  // before the closing brace
+  return concat(text, ",\n  \"schedule\": ", formats::schedule_json(result.record.schedule),
+                "\n}\n");
 }
 
 /// Describes the hosts. The number of messages depends on them, since messages between hosts are
@@ -122,17 +152,35 @@ std::string hosts_of(const Result& result) {
                 result.ranks_per_host == 1 ? " rank each" : " ranks each, in the order of ranks");
 }
 
+void print_row(const char* first, const char* second, const Amount& amount) {
+  std::printf("%-22s %-10s %8lld %14s %12s\n", first, second, static_cast<long long>(amount.times),
+              to_string(amount.flops).c_str(), to_string(amount.bytes).c_str());
+}
+
+void print_compute(const ComputeTables& compute) {
+  std::printf("%-22s %-10s %8s %14s %12s\n", "work", "phase", "times", "flops", "bytes");
+  for (const auto& [key, amount] : compute.by_work) {
+    print_row(std::string(to_string(key.first)).c_str(), std::string(to_string(key.second)).c_str(),
+              amount);
+  }
+  std::printf("\n%-22s %-10s %8s %14s %12s\n", "compute", "work", "times", "flops", "bytes");
+  for (const auto& [key, amount] : compute.by_name) {
+    print_row(key.second.c_str(), std::string(to_string(key.first)).c_str(), amount);
+  }
+}
+
 void print(const Result& result) {
   std::printf("%s, rank %d\n", grid::to_string(result.grid).c_str(), result.rank);
   std::printf("%s\n", hosts_of(result).c_str());
-  std::printf("one step of %lld tokens: %s on this rank, %s for the whole model\n\n",
-              static_cast<long long>(result.tokens()), to_string(result.flops).c_str(),
+  std::printf("one step of %lld tokens: %s on this rank, %s for the whole model\n",
+              static_cast<long long>(result.tokens()), to_string(result.compute.flops).c_str(),
               to_string(result.recipe.model->flops(result.recipe.batch)).c_str());
-  std::printf("%-22s %8s %14s %12s\n", "compute", "times", "flops", "bytes");
-  for (const auto& [name, work] : result.compute) {
-    std::printf("%-22s %8lld %14s %12s\n", name.c_str(), static_cast<long long>(work.times),
-                to_string(work.flops).c_str(), to_string(work.bytes).c_str());
+  if (result.device.any()) {
+    std::printf("a device of %s computes for %s of it\n", to_string(result.device).c_str(),
+                to_string(result.compute.time).c_str());
   }
+  std::printf("\n");
+  print_compute(result.compute);
   std::printf("\n%-15s %-16s %6s %7s %12s %12s %9s\n", "communication", "axes", "ranks", "calls",
               "payload", "sent", "messages");
   for (const auto& [key, count] : result.record.counts) {
@@ -177,15 +225,15 @@ int run(const Options& options) {
   }
   result.recipe = train::recipe_of(config);
   result.record = train::dry_run(result.grid, result.rank, result.recipe, result.ranks_per_host);
-  result.compute = compute_by_name(result.record.schedule);
-  for (const auto& [name, work] : result.compute) result.flops += work.flops;
+  result.device = train::device_rates(config.device);
+  result.compute = compute_of(result.record.schedule, result.device);
   if (!chosen.empty()) std::printf("%s\n", chosen.c_str());
   print(result);
-  if (options.schedule) std::printf("\n%s", schedule::to_string(result.record.schedule).c_str());
-  if (options.json.empty()) return 0;
-  Json json = to_json(result);
-  json["schedule"] = steps_of(result.record.schedule);
-  write_text(options.json, json.dump(2) + "\n");
+  if (!options.json.empty()) {
+    write_text(options.json, to_file(result, options.schedule));
+  } else if (options.schedule) {
+    std::printf("\n%s", schedule::to_string(result.record.schedule).c_str());
+  }
   return 0;
 }
 
@@ -202,7 +250,8 @@ void add_dryrun(CLI::App& app, Command& command) {
   dryrun->add_option("--rank", options->rank, "the rank to look at")->capture_default_str();
   dryrun->add_option("--ranks-per-host", options->ranks_per_host,
                      "for the number of messages: so many ranks share a host (unless given: all)");
-  dryrun->add_flag("--schedule", options->schedule, "print every step of the schedule as well");
+  dryrun->add_flag("--schedule", options->schedule,
+                   "print every step of the schedule as well; with --json, write them to the file");
   dryrun->add_option("--json", options->json, "write the result to this file as well");
   dryrun->callback(
       [options, &command] { command = [options](char** /*argv*/) { return run(*options); }; });

@@ -28,6 +28,8 @@ int run(int argc, char** argv) {
   fourfold::app::Command command;
   fourfold::app::add_train(app, command);
   fourfold::app::add_sample(app, command);
+  fourfold::app::add_plan(app, command);
+  fourfold::app::add_calibrate(app, command);
   fourfold::app::add_bench(app, command);
   fourfold::app::add_dryrun(app, command);
   fourfold::app::add_info(app, command);

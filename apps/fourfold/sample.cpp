@@ -137,7 +137,7 @@ void run(comm::World& world, const Options& options) {
   const tensor::Mesh mesh(world, grid::Grid(sampling_grid(*model, world.size())));
   const std::unique_ptr<model::Part> part = model->make(mesh, 1, model->whole());
   {
-    const comm::Phase phase = world.phase("loading the weights");
+    const comm::LongWork long_work = world.long_work("loading the weights");
     checkpoint::load_weights(*model, *part, options.folder);
   }
   const model::Transformer& transformer = text_model(*part);

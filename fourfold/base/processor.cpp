@@ -79,8 +79,8 @@ std::string names_of(const Words& words) {
   return names;
 }
 
-/// Decides by the variable, if it is set and not empty, or by the processor.
-int decide(Choice choice) {
+/// The way that the variable names, if it is set and not empty, or else the best of this processor.
+int chosen_way(Choice choice) {
   const Words& words = words_of(choice);
   const char* text = std::getenv(words.variable);
   if (text == nullptr || *text == '\0') return best_way(choice);
@@ -101,8 +101,8 @@ namespace detail {
 
 std::array<std::atomic<std::int8_t>, kChoices> choice_states = {{kUnknown, kUnknown}};
 
-int settle_choice(Choice choice) {
-  const int way = decide(choice);
+int decide(Choice choice) {
+  const int way = chosen_way(choice);
   state_of(choice) = static_cast<std::int8_t>(way);
   return way;
 }

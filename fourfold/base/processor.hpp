@@ -50,14 +50,14 @@ inline bool can_take_special_way(Choice choice) {
 namespace detail {
 inline constexpr std::int8_t kUnknown = -1;
 extern std::array<std::atomic<std::int8_t>, kChoices> choice_states;
-int settle_choice(Choice choice);
+int decide(Choice choice);
 }  // namespace detail
 
 /// The way that is taken. This is cheap: kernels ask at every call.
 inline int way_of(Choice choice) {
   const std::int8_t state =
       detail::choice_states[static_cast<std::size_t>(choice)].load(std::memory_order_relaxed);
-  return state == detail::kUnknown ? detail::settle_choice(choice) : state;
+  return state == detail::kUnknown ? detail::decide(choice) : state;
 }
 
 /// Whether an implementation with special instructions is used.

@@ -165,7 +165,7 @@ Tensor piece_of(const Tensor& ours, const FileTensor& file, std::size_t number) 
 
 void write_file(const tensor::Mesh& mesh, const Content& content, const Here& here,
                 at::ScalarType type, const std::string& folder, Bytes window) {
-  const comm::Phase phase = mesh.world().phase("writing the model");
+  const comm::LongWork long_work = mesh.world().long_work("writing the model");
   std::vector<formats::TensorSpec> specs;
   // Vectors may be kept in a wider type, but other programs expect a file of one type.
   for (const auto& [name, item] : content.items) {

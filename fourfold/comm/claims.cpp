@@ -1,5 +1,5 @@
-// The part of the engine that settles which of many ranks acts for all of them, and answers the
-// messages of other ranks about it.
+// The part of the engine that agrees with other ranks which of them acts for all, and answers
+// their messages about it.
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/comm/engine.hpp"
 
@@ -12,7 +12,7 @@ using Kind = ControlMessage::Kind;
 static_assert(sizeof(ControlMessage) < 512, "docs/communication.md says so");
 
 /// How long the rank that ends the job keeps advancing the messages that tell the other ranks.
-constexpr Seconds kSpreading{0.05};
+constexpr Seconds kTelling{0.05};
 
 std::size_t index_of(Right right) {
   return static_cast<std::size_t>(right);
@@ -106,7 +106,7 @@ int Engine::claim(Right right, int order, std::unique_lock<std::mutex>* lock, co
 
 /// Returns the rank that is to report why the job ends. A rank with an error of its own comes
 /// before ranks that only see the consequences.
-int Engine::settle_who_ends(Cause cause, int status) {
+int Engine::agree_who_ends(Cause cause, int status) {
   const int self = transport_->rank();
   const int size = transport_->size();
   if (size == 1 || transport_->tells_failures()) return self;
@@ -117,7 +117,7 @@ int Engine::settle_who_ends(Cause cause, int status) {
     for (int peer = 0; peer < size; ++peer) {
       if (peer != self) send_control({.kind = Kind::kEnd, .from = self, .status = status}, peer);
     }
-    for (const Seconds sent = now(); now() - sent < kSpreading;) {
+    for (const Seconds sent = now(); now() - sent < kTelling;) {
       const std::uint64_t seen = transport_->activity();
       answer_control();
       transport_->idle(seen, 1000);

@@ -20,6 +20,7 @@ Count& Counters::count_of(const Observed& operation) {
 }
 
 void Counters::ended(const Observed& operation, const Run& run) {
+  if (operation.number < first_) return;
   const std::lock_guard lock(mutex_);
   Count& count = count_of(operation);
   ++count.calls;
@@ -29,7 +30,7 @@ void Counters::ended(const Observed& operation, const Run& run) {
 }
 
 void Counters::waited(const Observed& operation, const std::optional<Blocked>& blocked) {
-  if (!blocked) return;
+  if (!blocked || operation.number < first_) return;
   const std::lock_guard lock(mutex_);
   // The operation may have ended while the thread began to wait.
   count_of(operation).exposed_seconds += std::max(Seconds(), blocked->until - blocked->since);

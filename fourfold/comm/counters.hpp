@@ -39,6 +39,9 @@ using Counts = std::map<CounterKey, Count>;
 /// Counts the operations that a rank reports. Any thread may read the counts.
 class Counters final : public Observer {
  public:
+  /// Operations with a smaller number than `first` do not count.
+  explicit Counters(std::int64_t first = 0) : first_(first) {}
+
   Counts counts() const;
   void reset();
   /// Returns the counts and resets them in one step, so that an operation that ends in between is
@@ -58,6 +61,7 @@ class Counters final : public Observer {
   Count& count_of(const Observed& operation);
   Counts sum() const;
 
+  const std::int64_t first_;
   mutable std::mutex mutex_;  // guards everything below
   std::unordered_map<int, Lane> lanes_;
 };

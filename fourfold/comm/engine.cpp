@@ -248,8 +248,8 @@ void Engine::fail_locked(const std::string& reason, Cause cause, int status) {
   if (!failure_) {
     failure_ = reason;
     // This happens now, while the buffers of the operations under way still exist: messages may
-    // arrive in them while the ranks settle who ends the job.
-    ender_ = settle_who_ends(cause, status);
+    // arrive in them while the ranks agree who ends the job.
+    ender_ = agree_who_ends(cause, status);
   }
   for (Queue* queue : active_) {
     for (const IssuedPtr& issued : *queue) {
@@ -268,15 +268,15 @@ void Engine::throw_if_failed(const Issued* issued) const {
   if (issued != nullptr ? issued->failed : failure_.has_value()) throw CommError(*failure_);
 }
 
-void Engine::enter_phase(const std::string& what) {
+void Engine::begin_long_work(const std::string& what) {
   const std::lock_guard lock(mutex_);
-  phases_.emplace_back(what);
+  long_works_.emplace_back(what);
 }
 
-void Engine::leave_phase() {
+void Engine::end_long_work() {
   const std::lock_guard lock(mutex_);
-  phases_.pop_back();
-  phase_ended_ = now();
+  long_works_.pop_back();
+  long_work_ended_ = now();
 }
 
 std::int64_t Engine::control_messages() const {

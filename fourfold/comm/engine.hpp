@@ -25,7 +25,7 @@ namespace fourfold::comm {
 inline constexpr Seconds kDeadline{600};
 
 struct Options {
-  /// A wait that takes longer ends the job, unless the wait is for an announced phase. If unset,
+  /// A wait that takes longer ends the job, unless the wait is for announced long work. If unset,
   /// the deadline is kDeadline, or 30 seconds where ranks are threads.
   std::optional<Seconds> deadline{};
   /// How long the other ranks have to answer before they count as silent.
@@ -77,10 +77,10 @@ class Engine {
   /// first.
   bool fail(const std::string& reason, int status = 1);
 
-  /// Announces that until `leave_phase` this rank does work that may take longer than any deadline.
-  /// Phases may be nested.
-  void enter_phase(const std::string& what);
-  void leave_phase();
+  /// Announces that until `end_long_work` this rank does work that may take longer than any
+  /// deadline. Long work may be nested.
+  void begin_long_work(const std::string& what);
+  void end_long_work();
 
   std::int64_t scratch_peak_bytes() const;
   /// The number of control messages that this rank has sent so far.
@@ -101,7 +101,7 @@ class Engine {
   void finish(Issued& issued);
   enum class Cause : std::uint8_t { kOwn, kPeer };
   void fail_locked(const std::string& reason, Cause cause, int status = 1);
-  int settle_who_ends(Cause cause, int status);
+  int agree_who_ends(Cause cause, int status);
   void throw_if_failed(const Issued* issued = nullptr) const;
   void send_control(const ControlMessage& message, int peer);
   void answer_control();
@@ -130,9 +130,9 @@ class Engine {
     IssuedPtr issued;
     Seconds since;
   };
-  std::vector<Wait> waits_;        // the operations that compute waits for
-  std::vector<FixedText> phases_;  // the innermost is the last
-  Seconds phase_ended_ = Seconds() - Position::kNever;
+  std::vector<Wait> waits_;            // the operations that compute waits for
+  std::vector<FixedText> long_works_;  // the innermost is the last
+  Seconds long_work_ended_ = Seconds() - Position::kNever;
   bool holding_ = false;                 // some operations are held back
   std::array<Court, kRights> courts_;    // used where this rank is the arbiter
   std::array<int, kRights> verdicts_{};  // who has the right, by the newest claim; -1: open

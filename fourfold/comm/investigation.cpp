@@ -33,8 +33,8 @@ Position Engine::position_in(int lane) const {
     position.waited = now() - wait.since;
     if (position.awaited >= 0) break;
   }
-  if (!phases_.empty()) position.phase = phases_.back();
-  position.phase_over = phases_.empty() ? now() - phase_ended_ : Seconds();
+  if (!long_works_.empty()) position.long_work = long_works_.back();
+  position.long_work_over = long_works_.empty() ? now() - long_work_ended_ : Seconds();
   return position;
 }
 

@@ -11,6 +11,7 @@
 
 #include "fourfold/base/units.hpp"
 #include "fourfold/grid/grid.hpp"
+#include "fourfold/schedule/compute.hpp"
 #include "fourfold/schedule/wire.hpp"
 
 namespace fourfold::comm {
@@ -22,6 +23,14 @@ struct Observed {
   const grid::Group& group;
   int lane = 0;
   schedule::Reach reach = schedule::Reach::kHost;
+};
+
+/// A stretch of arithmetic, as observers see it. What it refers to is valid during the call.
+struct Computed {
+  std::string_view name;
+  const schedule::Arithmetic& arithmetic;
+  schedule::Phase phase = schedule::Phase::kForward;
+  std::string_view layer{};  ///< empty: none
 };
 
 /// What it took to run an operation. Both times are 0 where there was nothing to wait for: in a
@@ -46,8 +55,8 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
 
-  /// The rank has computed for `layer`, until now.
-  virtual void computed(std::string_view /*name*/, Flops, Bytes, std::string_view /*layer*/) {}
+  /// The rank has computed until now.
+  virtual void computed(const Computed&) {}
   /// An operation is handed to its lane, for `layer`.
   virtual void issued(const Observed&, std::string_view /*layer*/) {}
   /// An operation has ended. Any thread may report this, but only one at a time.

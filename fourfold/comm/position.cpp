@@ -23,9 +23,9 @@ constexpr std::size_t kMostFindings = 8;
 /// What a rank that is behind is doing.
 std::string doing(const Position& position) {
   if (!position.waiting) return "it is outside of communication";
-  const std::string phase = position.phase.str();
+  const std::string work = position.long_work.str();
   std::string text =
-      concat("it ", phase.empty() ? "" : "is " + phase + " and ", "waits for ",
+      concat("it ", work.empty() ? "" : "is " + work + " and ", "waits for ",
              position.waiting_for.collective, " (number ", position.waiting_for.number,
              " of group ", position.waiting_group.str(), ")");
   if (position.awaited >= 0) text += concat(", for rank ", position.awaited);
@@ -95,12 +95,12 @@ class Explanation {
   }
 
   /// Whether a rank does long work that it has announced, or did so less than a deadline ago: from
-  /// the end of a phase on, the rank has as much time as without a phase. During a phase the rank
+  /// the end of this work on, the rank has as much time as without it. During the work the rank
   /// may wait for other ranks, each time for less than the deadline. A longer wait must be
   /// explained.
   bool excused(const Position& position) const {
-    const Seconds since = position.waiting ? position.waited : position.phase_over;
-    return position.phase_over < stuck_.deadline && since < stuck_.deadline;
+    const Seconds since = position.waiting ? position.waited : position.long_work_over;
+    return position.long_work_over < stuck_.deadline && since < stuck_.deadline;
   }
 
   /// Whether a rank waits for the stuck operation itself. The members of a ring or an exchange
@@ -119,7 +119,7 @@ class Explanation {
 
   /// Walks from a rank to the rank that it waits for, until a rank is silent, does not wait, or has
   /// been seen already. Only a circle of waits for different operations is a deadlock. `passed`
-  /// holds the findings of the walk so far; they count unless the walk ends at an announced phase.
+  /// holds the findings of the walk so far; they count unless the walk ends at announced long work.
   void follow(int rank, std::set<int> seen, std::vector<std::string> passed) {
     bool elsewhere = seen.size() > 1;  // whether the walk comes from a member that is behind
     for (;; rank = answer(rank)->awaited) {

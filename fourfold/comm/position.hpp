@@ -39,12 +39,13 @@ struct Position {
   bool waiting = false;     ///< whether compute is blocked in a wait
   FixedText waiting_group;  ///< the group that the rank waits in, and the operation below
   Place waiting_for;
-  int awaited = -1;  ///< the rank whose message that operation needs next, or -1
-  Seconds waited;    ///< how long the rank has waited so far
-  FixedText phase;   ///< the long work that the rank has announced; empty: none
+  int awaited = -1;     ///< the rank whose message that operation needs next, or -1
+  Seconds waited;       ///< how long the rank has waited so far
+  FixedText long_work;  ///< the long work that the rank has announced; empty: none
 
   static constexpr Seconds kNever{1e18};
-  Seconds phase_over = kNever;  ///< how long ago the rank's last phase ended; 0: it still lasts
+  /// How long ago the rank's last long work ended; 0: it still lasts.
+  Seconds long_work_over = kNever;
 };
 
 struct ControlMessage {
@@ -75,7 +76,7 @@ struct Stuck {
 };
 
 struct Finding {
-  /// Whether the operation is only held up by phases that ranks have announced. Then there is no
+  /// Whether the operation is only held up by long work that ranks have announced. Then there is no
   /// failure. Always false when a rank is silent.
   bool patient = false;
   /// The ranks that hold the operation up, and why, as far as the answers tell: a rank is silent,

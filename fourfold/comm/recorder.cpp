@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/comm/recorder.hpp"
 
+#include "fourfold/base/check.hpp"
+
 namespace fourfold::comm {
 
-void Recorder::computed(std::string_view name, Flops flops, Bytes bytes, std::string_view layer) {
-  schedule_->compute(std::string(name), flops, bytes, std::string(layer));
+void Recorder::computed(const Computed& computed) {
+  schedule_->compute({std::string(computed.name), computed.arithmetic, computed.phase,
+                      std::string(computed.layer)});
 }
 
 void Recorder::issued(const Observed& operation, std::string_view /*layer*/) {
   const grid::Group& group = operation.group;
-  recorded_[operation.number] = schedule_->issue(operation.collective, group.axes, group.size(),
-                                                 group.index, operation.lane, operation.reach);
+  const std::int64_t number = schedule_->issue(operation.collective, group.axes, group.size(),
+                                               group.index, operation.lane, operation.reach);
+  FOURFOLD_CHECK_EQ(number, operation.number - first_, "the recording missed operations");
 }
 
 void Recorder::awaited(std::int64_t number) {
-  // The operation may have been issued before the recording began.
-  const auto found = recorded_.find(number);
-  if (found == recorded_.end()) return;
-  schedule_->wait(found->second);
-  recorded_.erase(found);
+  schedule_->wait(number - first_);
 }
 
 }  // namespace fourfold::comm

@@ -2,34 +2,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unordered_map>
-
 #include "fourfold/comm/observer.hpp"
 #include "fourfold/comm/world.hpp"
 #include "fourfold/schedule/schedule.hpp"
 
 namespace fourfold::comm {
 
-/// A wait is recorded where its operation was recorded.
+/// A wait for an operation from before the recording is recorded with a negative number: -1 is the
+/// operation that was issued last.
 class Recorder final : public Observer {
  public:
-  /// The schedule must live as long as the recorder observes.
-  explicit Recorder(schedule::Schedule& schedule) : schedule_(&schedule) {}
+  /// The schedule must be empty and live as long as the recorder observes. `first` is the number
+  /// of the first operation that it will be told of.
+  Recorder(schedule::Schedule& schedule, std::int64_t first)
+      : schedule_(&schedule), first_(first) {}
 
-  void computed(std::string_view name, Flops flops, Bytes bytes, std::string_view layer) override;
+  void computed(const Computed& computed) override;
   void issued(const Observed& operation, std::string_view layer) override;
   void awaited(std::int64_t number) override;
 
  private:
   schedule::Schedule* schedule_;
-  std::unordered_map<std::int64_t, std::int64_t> recorded_;  // numbers there, by numbers here
+  std::int64_t first_;
 };
 
 /// While this object lives, everything that the rank does is written into `schedule`.
 class Recording {
  public:
   Recording(World& world, schedule::Schedule& schedule)
-      : recorder_(schedule), observation_(world.observe(recorder_)) {}
+      : recorder_(schedule, world.operations()), observation_(world.observe(recorder_)) {}
 
   void stop() { observation_.stop(); }
 

@@ -18,33 +18,37 @@ void Timeline::end_step() {
   const std::lock_guard lock(mutex_);
   FOURFOLD_CHECK(in_step(), "no step is under way");
   const Seconds end = now();
-  add_compute(kOther, {}, {}, {}, end);
+  add_compute({.name = kOther}, end);
   steps_.back().end = end;
 }
 
-void Timeline::compute(std::string_view name, Flops flops, Bytes bytes, std::string_view layer) {
+void Timeline::compute(const Computed& computed) {
   const std::lock_guard lock(mutex_);
-  if (in_step()) add_compute(name, layer, flops, bytes, now());
+  if (!in_step()) return;
+  add_compute({.name = std::string(computed.name),
+               .layer = std::string(computed.layer),
+               .work = computed.arithmetic.work,
+               .phase = computed.phase,
+               .flops = computed.arithmetic.flops,
+               .bytes = computed.arithmetic.bytes},
+              now());
 }
 
-void Timeline::add_compute(std::string_view name, std::string_view layer, Flops flops, Bytes bytes,
-                           Seconds end) {
+/// Adds the span, which reaches from the end of the last one to `end`.
+void Timeline::add_compute(Span span, Seconds end) {
   if (end <= reached_) return;
-  spans_.push_back({.kind = Span::Kind::kCompute,
-                    .name = std::string(name),
-                    .layer = std::string(layer),
-                    .flops = flops,
-                    .bytes = bytes,
-                    .step = steps_.back().number,
-                    .begin = reached_,
-                    .end = end});
+  span.kind = Span::Kind::kCompute;
+  span.step = steps_.back().number;
+  span.begin = reached_;
+  span.end = end;
   reached_ = end;
+  spans_.push_back(std::move(span));
 }
 
 void Timeline::wait(Span span) {
   const std::lock_guard lock(mutex_);
   if (!in_step()) return;
-  add_compute(kOther, {}, {}, {}, span.begin);
+  add_compute({.name = kOther}, span.begin);
   span.kind = Span::Kind::kWait;
   span.step = steps_.back().number;
   span.begin = reached_;
@@ -70,10 +74,6 @@ void Timeline::operation(Span span) {
 }
 
 // --- what a world reports
-
-void Timeline::computed(std::string_view name, Flops flops, Bytes bytes, std::string_view layer) {
-  compute(name, flops, bytes, layer);
-}
 
 void Timeline::issued(const Observed& operation, std::string_view layer) {
   const std::lock_guard lock(mutex_);

@@ -28,6 +28,8 @@ struct Span {
   std::string layer{};  ///< the layer that it belongs to: "h.3.mlp.c_fc"; empty: none
   std::string axes{};   ///< the axes of the operation: "x", "y+z"; empty for compute
   int lane = -1;        ///< the lane of the operation
+  std::optional<schedule::Work> work{};    ///< of compute that was reported
+  std::optional<schedule::Phase> phase{};  ///< of such compute
   Flops flops{};
   Bytes bytes{};          ///< the bytes of the whole tensors, or those read and written by compute
   std::int64_t step = 0;  ///< the step in which the span began or the operation was issued
@@ -38,7 +40,7 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// The name of the time between the phases of compute that are reported. In it operations are
+/// The name of the time between the spans of compute that are reported. In it operations are
 /// issued, memory is allocated and samples are read.
 inline constexpr const char* kOther = "other";
 
@@ -61,13 +63,13 @@ class Timeline final : public Observer {
   void end_step();
 
   /// Reports that the rank has computed since the last compute, wait or begin of a step, until now.
-  void compute(std::string_view name, Flops flops, Bytes bytes, std::string_view layer = {});
+  void compute(const Computed& computed);
   /// Reports that the rank has waited from span.begin until now.
   void wait(Span span);
   /// Reports that an operation has ended.
   void operation(Span span);
 
-  void computed(std::string_view name, Flops flops, Bytes bytes, std::string_view layer) override;
+  void computed(const Computed& computed) override { compute(computed); }
   void issued(const Observed& operation, std::string_view layer) override;
   void ended(const Observed& operation, const Run& run) override;
   void waited(const Observed& operation, const std::optional<Blocked>& blocked) override;
@@ -84,8 +86,7 @@ class Timeline final : public Observer {
 
   Span span_of(const Observed& operation) const;
   bool in_step() const { return !steps_.empty() && steps_.back().end == Seconds(); }
-  void add_compute(std::string_view name, std::string_view layer, Flops flops, Bytes bytes,
-                   Seconds end);
+  void add_compute(Span span, Seconds end);
 
   mutable std::mutex mutex_;  // guards everything below
   std::vector<Step> steps_;

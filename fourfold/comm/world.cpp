@@ -8,14 +8,15 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/core.hpp"
 #include "fourfold/comm/layer_scope.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 
 namespace fourfold::comm {
 
-Phase::Phase(std::shared_ptr<Core> core, const std::string& what) : core_(std::move(core)) {
-  if (core_->engine) core_->engine->enter_phase(what);
+LongWork::LongWork(std::shared_ptr<Core> core, const std::string& what) : core_(std::move(core)) {
+  if (core_->engine) core_->engine->begin_long_work(what);
 }
-Phase::~Phase() {
-  if (core_ && core_->engine) core_->engine->leave_phase();
+LongWork::~LongWork() {
+  if (core_ && core_->engine) core_->engine->end_long_work();
 }
 
 Observation::Observation(std::shared_ptr<Core> core, Observer& observer)
@@ -108,7 +109,7 @@ Communicator World::communicator(const grid::Group& group, int number) {
   return Communicator(core_, core_->recorded_lanes.add(group, number, reach));
 }
 
-Phase World::phase(const std::string& what) {
+LongWork World::long_work(const std::string& what) {
   return {core_, what};
 }
 
@@ -134,9 +135,13 @@ Observation World::observe(Observer& observer) {
   return {core_, observer};
 }
 
-void World::computed(std::string_view name, Flops flops, Bytes bytes) const {
-  core_->observers.tell(
-      [&](Observer& observer) { observer.computed(name, flops, bytes, LayerScope::current()); });
+void World::computed(std::string_view name, const schedule::Arithmetic& arithmetic) const {
+  const Computed computed{name, arithmetic, PhaseScope::current(), LayerScope::current()};
+  core_->observers.tell([&](Observer& observer) { observer.computed(computed); });
+}
+
+std::int64_t World::operations() const {
+  return core_->operations;
 }
 
 Bytes World::scratch_peak() const {

@@ -16,13 +16,13 @@
 namespace fourfold::comm {
 
 /// Announces, while it lives, that this rank does work that may take longer than any deadline. The
-/// world must outlive the Phase.
-class Phase {
+/// world must outlive the LongWork.
+class LongWork {
  public:
-  Phase(std::shared_ptr<Core> core, const std::string& what);
-  Phase(Phase&&) noexcept = default;
-  Phase& operator=(Phase&&) = delete;
-  ~Phase();
+  LongWork(std::shared_ptr<Core> core, const std::string& what);
+  LongWork(LongWork&&) noexcept = default;
+  LongWork& operator=(LongWork&&) = delete;
+  ~LongWork();
 
  private:
   std::shared_ptr<Core> core_;
@@ -103,13 +103,16 @@ class World {
   ///
   /// The observer must outlive the Observation. Only the thread that computes may call this.
   Observation observe(Observer& observer);
-  /// Reports that the rank has computed until now, for the layer of the innermost LayerScope.
-  void computed(std::string_view name, Flops flops, Bytes bytes) const;
+  /// Reports that the rank has computed until now, in the phase of the innermost PhaseScope and for
+  /// the layer of the innermost LayerScope.
+  void computed(std::string_view name, const schedule::Arithmetic& arithmetic) const;
+  /// The number of operations that this rank has issued so far.
+  std::int64_t operations() const;
 
-  /// Announces, for as long as the Phase lives, long work of this rank that is no hang, such as
+  /// Announces, for as long as the LongWork lives, long work of this rank that is no hang, such as
   /// "writing the model". Other ranks wait for this rank however long the work takes. A rank that
   /// dies or stops meanwhile is still found.
-  Phase phase(const std::string& what);
+  LongWork long_work(const std::string& what);
 
   /// The number of control messages that this rank has sent so far. docs/communication.md gives a
   /// bound.

@@ -134,8 +134,12 @@ struct OverlapConfig {
 
 /// [device]: the hardware of a rank.
 struct DeviceConfig {
-  /// The memory that the tensors of a rank may use, in GiB. 0 means its share of the free memory of
-  /// its host.
+  /// The device that each rank emulates: GFLOP/s and GB/s of its memory. 0 means that this takes no
+  /// time; if both are 0, nothing is emulated.
+  double gflops = 0;
+  double gbytes_per_second = 0;
+  /// The memory that the tensors of a rank may use, in GiB: a hard limit. 0 means its share of the
+  /// free memory of its host, which is no limit.
   double memory_gib = 0;
 
   bool operator==(const DeviceConfig&) const = default;

@@ -18,6 +18,7 @@ constexpr std::int64_t kMostSequences = std::int64_t{1} << 30;
 
 constexpr std::int64_t kMostMib = std::int64_t{1} << 24;
 constexpr Real kGib = {.low = 0, .high = 1e9};
+constexpr Real kRate = {.low = 0, .high = 1e12};
 
 constexpr Real kShare = {.low = 0, .high = 1};
 constexpr Real kPositive = {.low = 0, .low_too = false};
@@ -227,8 +228,14 @@ std::vector<Key> make_keys() {
       key("overlap.segment_mib", "MiB that travel along data at once", Whole{1, kMostMib}, overlap,
           &OverlapConfig::segment_mib),
 
+      key("device.gflops",
+          "emulates a slower device: GFLOP/s that a rank computes with at most; 0: no limit", kRate,
+          device, &DeviceConfig::gflops),
+      key("device.gbytes_per_second", "emulates a slower device: GB/s of its memory; 0: no limit",
+          kRate, device, &DeviceConfig::gbytes_per_second),
       key("device.memory_gib",
-          "what the tensors of a rank may take, in GiB; 0: its share of what is free on its host",
+          "what the tensors of a rank may take, in GiB, as a hard limit; 0: its share of what is "
+          "free on its host",
           kGib, device, &DeviceConfig::memory_gib),
   };
 }

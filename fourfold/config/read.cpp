@@ -2,10 +2,7 @@
 #include "fourfold/config/read.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 
 #include "fourfold/base/error.hpp"
@@ -23,27 +20,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& place, const std::string& message) {
   throw ConfigError(concat(place, ": ", message));
-}
-
-std::string read_text(const std::string& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw ConfigError(concat(quote(path), " is not a file; give a configuration in TOML"));
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw ConfigError(concat(quote(path), " cannot be read: ", std::strerror(errno)));
-  }
-  std::string text(kLargestToml + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) throw IoError(concat(quote(path), " cannot be read: ", std::strerror(errno)));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kLargestToml) {
-    throw ConfigError(
-        concat(quote(path), " is larger than ", kLargestToml, " bytes: that is no configuration"));
-  }
-  return text;
 }
 
 /// The source of a value.
@@ -83,7 +59,7 @@ void assign(Draft& draft, const Giver& giver, std::string_view section, std::str
 void read_file(Draft& draft, const std::string& path) {
   const std::filesystem::path folder =
       (working_directory() / path).parent_path();  // an absolute path is kept
-  for (const Section& section : parse_toml(read_text(path), draft.file)) {
+  for (const Section& section : parse_toml(read_toml(path, "configuration"), draft.file)) {
     const std::string place = concat(draft.file, ":", section.line);
     if (section.value && is_section(section.name)) {
       refuse(place, concat(section.name, " = ", shown(*section.value), " must be a section: [",

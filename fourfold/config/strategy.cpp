@@ -34,13 +34,13 @@ const std::vector<Strategy>& strategies() {
        .axes = {Axis::kX, Axis::kY, Axis::kData},
        .own = {Axis::kX, Axis::kY},
        .equal = {Axis::kX, Axis::kY},
-       .algorithm = Algorithm::kSumma},
+       .summa = true},
       {.name = "summa2.5d",
        .what = "2.5-D tensor parallelism (Tesseract)",
        .axes = {Axis::kX, Axis::kY, Axis::kZ, Axis::kData},
        .own = {Axis::kX, Axis::kY, Axis::kZ},
        .equal = {Axis::kX, Axis::kY},
-       .algorithm = Algorithm::kSumma},
+       .summa = true},
       {.name = "3d",
        .what = "load-balanced 3-D tensor parallelism (Colossal-AI)",
        .axes = {Axis::kX, Axis::kY, Axis::kZ, Axis::kData},
@@ -158,7 +158,7 @@ std::string place_of(const Draft& draft, const std::string& key) {
 }
 
 bool has_fixed_activations(const Strategy& strategy) {
-  return strategy.replicates || strategy.algorithm == Algorithm::kSumma || strategy.name == "3d";
+  return strategy.replicates || strategy.summa || strategy.name == "3d";
 }
 
 }  // namespace

@@ -12,22 +12,16 @@
 
 namespace fourfold::config {
 
-/// The algorithm that multiplies the matrices of a layer.
-enum class Algorithm {
-  kGrid,   ///< the 4-D algorithm, on any grid
-  kSumma,  ///< panels that are broadcast along rows and columns of a square
-};
-
 struct Strategy {
   std::string_view name;
   std::string_view what;           ///< for people, in a few words
   grid::Axes axes;                 ///< the axes that may have more than one rank
   grid::Axes own = axes;           ///< the axes that are used when no sizes are given
   grid::Axes equal = {};           ///< the axes that must have the same size
-  std::optional<int> zero = {};    ///< the only stage of ZeRO along data that it allows
+  std::optional<int> zero = {};    ///< the only level of ZeRO along data that it allows
   bool sequence_parallel = false;  ///< whether it has this switch
   bool replicates = false;         ///< whether activations are replicated, whatever is set
-  Algorithm algorithm = Algorithm::kGrid;
+  bool summa = false;              ///< whether it multiplies by SUMMA, on a square of ranks
 };
 
 /// All strategies, the simplest first.

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include <toml++/toml.h>
 
@@ -88,6 +92,27 @@ std::optional<Value> try_value(const std::string& text) {
 }
 
 }  // namespace
+
+std::string read_toml(const std::string& path, std::string_view what) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw ConfigError(concat(quote(path), " is not a file; give a ", what, " in TOML"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw ConfigError(concat(quote(path), " cannot be read: ", std::strerror(errno)));
+  }
+  std::string text(kLargestToml + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) throw IoError(concat(quote(path), " cannot be read: ", std::strerror(errno)));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kLargestToml) {
+    throw ConfigError(
+        concat(quote(path), " is larger than ", kLargestToml, " bytes: that is no ", what));
+  }
+  return text;
+}
 
 std::vector<Section> parse_toml(std::string_view text, std::string_view file) {
   FOURFOLD_CHECK(text.size() <= kLargestToml);

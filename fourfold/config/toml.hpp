@@ -1,5 +1,5 @@
-// Converts the text of a TOML file to sections, keys and values. This is the only place that uses
-// the parser.
+// Reads TOML files and converts their text to sections, keys and values. This is the only place
+// that uses the parser.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,6 +29,10 @@ struct Section {
 /// The largest text that is parsed. It is far more than a configuration needs, and too small for
 /// tables so deep that destroying them would exhaust the stack.
 inline constexpr std::size_t kLargestToml = std::size_t{16} << 10;
+
+/// The text of a file of at most kLargestToml bytes. Throws ConfigError when it is no such file;
+/// `what` says what the file is meant to be: "configuration".
+std::string read_toml(const std::string& path, std::string_view what);
 
 /// The sections and their keys in the order of the text, which has at most kLargestToml bytes.
 /// Throws ConfigError that begins with "`file`:line: " when the text is not TOML.

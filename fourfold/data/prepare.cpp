@@ -50,10 +50,10 @@ bool chosen(Choice choice, std::int64_t piece, double share) {
   return before(shuffled + 1) > before(shuffled);
 }
 
-/// Reports every further hundredth of a stage to the caller.
-class Stage {
+/// Reports every further hundredth of a task to the caller.
+class Task {
  public:
-  Stage(const PrepareSpec& spec, std::string_view name, std::int64_t total)
+  Task(const PrepareSpec& spec, std::string_view name, std::int64_t total)
       : spec_(spec), name_(name), total_(std::max<std::int64_t>(total, 1)) {
     report();
   }
@@ -153,7 +153,7 @@ class Preparation {
 
   /// Leaves out files that are not text.
   void choose_files() {
-    Stage stage(spec_, "reading", total_bytes(text_.files));
+    Task task(spec_, "reading", total_bytes(text_.files));
     prepared_.files_skipped = text_.skipped;
     for (const TextFile& file : text_.files) {
       const bool any = !text_.folder && spec_.tokenizer == "bytes";
@@ -166,7 +166,7 @@ class Preparation {
         fail(concat(content == Content::kBinary ? "it is binary" : "it is not UTF-8",
                     "; data.tokenizer = \"bytes\" takes any file"));
       }
-      stage.add(file.size);
+      task.add(file.size);
     }
     prepared_.files_used = static_cast<std::int64_t>(used_.size());
     prepared_.bytes = total_bytes(used_);
@@ -204,10 +204,10 @@ class Preparation {
     const double share = static_cast<double>(spec_.learn_bytes) /
                          (static_cast<double>(prepared_.bytes) * (1.0 - spec_.validation));
     BpeTrainer trainer(spec_.learn_bytes);
-    Stage stage(spec_, "learning", prepared_.bytes);
+    Task task(spec_, "learning", prepared_.bytes);
     for_each_piece([&](std::string_view piece, std::int64_t number, std::size_t) {
       if (!for_validation(number) && chosen(Choice::kLearning, number, share)) trainer.add(piece);
-      stage.add(static_cast<std::int64_t>(piece.size()));
+      task.add(static_cast<std::int64_t>(piece.size()));
     });
     try {
       return trainer.train(spec_.vocabulary);
@@ -220,11 +220,11 @@ class Preparation {
     prepared_.vocabulary = tokenizer.vocabulary();
     Stream train(folder + "/" + kTrainFolder, prepared_.vocabulary);
     Stream validation(folder + "/" + kValidationFolder, prepared_.vocabulary);
-    Stage stage(spec_, "encoding", prepared_.bytes);
+    Task task(spec_, "encoding", prepared_.bytes);
     for_each_piece([&](std::string_view piece, std::int64_t number, std::size_t file) {
       Stream& stream = for_validation(number) ? validation : train;
       stream.append(tokenizer.encode(piece), file, tokenizer.end_of_text());
-      stage.add(static_cast<std::int64_t>(piece.size()));
+      task.add(static_cast<std::int64_t>(piece.size()));
     });
     prepared_.train_tokens = train.writer.size();
     prepared_.validation_tokens = validation.writer.size();

@@ -19,9 +19,9 @@ struct PrepareSpec {
   std::string cache;            ///< data.cache: empty is default_cache_folder()
   std::int64_t learn_bytes = 100'000'000;  ///< the most text that the BPE learns from
 
-  /// Called now and then, if set, with the current stage ("reading", "learning", "encoding") and
+  /// Called now and then, if set, with the current task ("reading", "learning", "encoding") and
   /// the share of it that is done.
-  std::function<void(std::string_view stage, double done)> progress;
+  std::function<void(std::string_view task, double done)> progress;
 };
 
 /// The result of a preparation.

@@ -11,7 +11,7 @@ namespace {
 
 /// A block of one dimension under `from`: the part of it that is wanted, and its place along the
 /// axes.
-struct Overlap {
+struct Shared {
   Range range;
   Coord coord;
 };
@@ -21,8 +21,8 @@ void add_coord(Coord& coord, const Axes& axes, const Coord& from) {
 }
 
 /// The blocks of dimension `d` that intersect `wanted`.
-std::vector<Overlap> overlaps(const Spread& from, std::size_t d, const Range& wanted) {
-  std::vector<Overlap> found;
+std::vector<Shared> shared_blocks(const Distribution& from, std::size_t d, const Range& wanted) {
+  std::vector<Shared> found;
   const Axes& axes = from.layout.dim(d);
   for (int member : from.grid.group(axes, 0).members) {
     const Coord coord = from.grid.coord_of(member);
@@ -39,7 +39,7 @@ int choose_source(const std::vector<int>& holders, int rank) {
 
 }  // namespace
 
-std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank) {
+std::vector<Piece> intersect(const Distribution& from, const Distribution& to, int rank) {
   FOURFOLD_CHECK(from.shape == to.shape, "the two tensors have different shapes");
   FOURFOLD_CHECK_EQ(from.layout.rank(), from.shape.size(), "dimensions of ", from.layout,
                     " and of the shape");
@@ -48,7 +48,7 @@ std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank) {
   const Block wanted = to.layout.block(to.shape, to.grid, to.grid.coord_of(rank));
   if (wanted.elements() == 0) return {};
 
-  // The result is the Cartesian product of the overlaps along each dimension.
+  // The result is the Cartesian product of the shared parts along each dimension.
   struct Open {
     Block block;
     Coord coord;
@@ -56,10 +56,10 @@ std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank) {
   std::vector<Open> open(1);
   for (std::size_t d = 0; d < from.shape.size(); ++d) {
     std::vector<Open> next;
-    for (const Overlap& overlap : overlaps(from, d, wanted.ranges[d])) {
+    for (const Shared& shared : shared_blocks(from, d, wanted.ranges[d])) {
       for (Open piece : open) {
-        piece.block.ranges.push_back(overlap.range);
-        add_coord(piece.coord, from.layout.dim(d), overlap.coord);
+        piece.block.ranges.push_back(shared.range);
+        add_coord(piece.coord, from.layout.dim(d), shared.coord);
         next.push_back(std::move(piece));
       }
     }

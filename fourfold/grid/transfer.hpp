@@ -9,12 +9,12 @@
 namespace fourfold::grid {
 
 /// A tensor of one shape, distributed over one grid.
-struct Spread {
+struct Distribution {
   Shape shape;
   Layout layout;
   Grid grid;
 
-  bool operator==(const Spread&) const = default;
+  bool operator==(const Distribution&) const = default;
 };
 
 /// A piece: `block` of the global tensor is on rank `source`.
@@ -28,8 +28,8 @@ struct Piece {
 /// The pieces that together make up the block of `rank` under `to`, each element exactly once,
 /// taken from the ranks of `from`. Where several ranks of `from` hold a piece, the source is `rank`
 /// itself if it is one of them. Otherwise the source depends on `rank`, so that the readers of a
-/// replicated piece are spread over its holders. Empty when the block is empty. Throws
+/// replicated piece are shared out among its holders. Empty when the block is empty. Throws
 /// InvariantError when the shapes differ or one of the layouts is partial.
-std::vector<Piece> intersect(const Spread& from, const Spread& to, int rank);
+std::vector<Piece> intersect(const Distribution& from, const Distribution& to, int rank);
 
 }  // namespace fourfold::grid

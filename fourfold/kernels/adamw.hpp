@@ -1,4 +1,4 @@
-// One step of AdamW on a piece of memory, in one pass.
+// One step of AdamW on a piece of memory, in one loop.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

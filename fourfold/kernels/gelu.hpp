@@ -1,4 +1,4 @@
-// GELU in the tanh form of GPT-2, and its gradient, in one pass each.
+// GELU in the tanh form of GPT-2, and its gradient, in one loop each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

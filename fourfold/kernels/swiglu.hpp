@@ -1,4 +1,4 @@
-// SwiGLU, the activation of Llama's MLP, and its gradient, in one pass each.
+// SwiGLU, the nonlinear function of Llama's MLP, and its gradient, in one loop each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -12,14 +12,16 @@ tensor::GatherOrder Block::gatherables() const {
 }
 
 std::vector<Tensor> Block::checkpointed(const std::vector<Tensor>& hidden,
-                                        const std::vector<nn::Batch>& parts, bool training) const {
+                                        const std::vector<nn::Batch>& parts,
+                                        const nn::Pass& outer) const {
   std::vector<Tensor> inputs = hidden;
-  const std::vector<Tensor> vectors = bundle_->gather();
+  const std::vector<Tensor> vectors = bundle_->gather(outer.in_flight());
   inputs.insert(inputs.end(), vectors.begin(), vectors.end());
   return nn::checkpoint(
-      [this, parts, training](const std::vector<Tensor>& in) {
+      [this, parts, in_flight = &outer.in_flight(),
+       training = outer.training()](const std::vector<Tensor>& in) {
         const auto first_vector = in.begin() + static_cast<std::ptrdiff_t>(parts.size());
-        nn::Pass pass(training);
+        nn::Pass pass(*in_flight, training);
         pass.take(*bundle_, {first_vector, in.end()});
         std::vector<nn::Flow<Tensor>> flows;
         for (std::size_t i = 0; i < parts.size(); ++i) {

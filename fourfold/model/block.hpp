@@ -23,7 +23,7 @@ class Block : public nn::Layer {
   /// Passes the hidden states of the parts of a batch through the block in turns. Only the hidden
   /// states are kept for the backward pass, which computes the rest again.
   std::vector<Tensor> checkpointed(const std::vector<Tensor>& hidden,
-                                   const std::vector<nn::Batch>& parts, bool training) const;
+                                   const std::vector<nn::Batch>& parts, const nn::Pass& pass) const;
 
   /// All vectors of the block, which are communicated together.
   const nn::Vectors& bundle() const { return *bundle_; }

@@ -24,7 +24,7 @@ void Frame::check() const {
   if (width % heads != 0) {
     throw ConfigError(concat("a width of ", width, " is not a multiple of ", heads, " heads"));
   }
-  if (execution.algorithm == nn::Algorithm::kSumma &&
+  if (execution.product == nn::ProductKind::kSumma &&
       execution.activations != nn::Activations::kSharded) {
     throw ConfigError("SUMMA splits activations over all ranks: they cannot be replicated");
   }
@@ -35,7 +35,7 @@ std::string Frame::misfit(const grid::Sizes& sizes, std::int64_t samples,
   if (sizes.pipe > layers) {
     return concat(layers, " layers cannot be split over pipe=", sizes.pipe);
   }
-  const bool summa = execution.algorithm == nn::Algorithm::kSumma;
+  const bool summa = execution.product == nn::ProductKind::kSumma;
   std::string reason;
   if (summa) {
     reason = nn::square_misfit(sizes);

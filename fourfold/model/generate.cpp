@@ -101,7 +101,9 @@ std::vector<double> next_logits(const Mesh& mesh, const Transformer& model,
   const std::span<const std::int64_t> used = tokens.last(std::min(tokens.size(), context));
   const std::int64_t copies = mesh.size(model.loss_axes());
   const nn::Batch batch{.samples = copies, .context = static_cast<std::int64_t>(used.size())};
-  return last_row(mesh, model, model.logits(copies_of(used, copies), batch, false), vocabulary);
+  tensor::InFlight in_flight(mesh);
+  nn::Pass pass(in_flight);
+  return last_row(mesh, model, model.logits(copies_of(used, copies), batch, pass), vocabulary);
 }
 
 std::vector<double> Text::next_logits(std::int64_t vocabulary) {

@@ -21,7 +21,7 @@ const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t sampl
 
 Gpt::Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, const Stage& stage)
     : Transformer(mesh, checked(mesh, spec, samples), {.tokens = "wte", .head = "lm_head"}, stage,
-                  nn::head_split(spec.execution.algorithm, spec.heads, sizes_of(mesh))) {
+                  nn::head_split(spec.execution.product, spec.heads, sizes_of(mesh))) {
   const Execution& how = spec.execution;
   drop_embedding(spec.dropout);
   if (stage.first) {
@@ -52,12 +52,12 @@ ModelPtr GptModel::with_blocks(std::int64_t blocks) const {
 }
 
 std::string GptModel::misfit(const grid::Sizes& sizes, std::int64_t samples) const {
-  const nn::Algorithm algorithm = spec_.execution.algorithm;
+  const nn::ProductKind product = spec_.execution.product;
   std::string reason = spec_.misfit(sizes, samples, spec_.context);
-  if (reason.empty()) reason = nn::attention_misfit(algorithm, spec_.heads, sizes, samples);
-  const nn::HeadSplit split = nn::head_split(algorithm, spec_.heads, sizes);
+  if (reason.empty()) reason = nn::attention_misfit(product, spec_.heads, sizes, samples);
+  const nn::HeadSplit split = nn::head_split(product, spec_.heads, sizes);
   for (const nn::LinearSpec& layer : GptProducts(spec_, "h.0", split).all()) {
-    if (reason.empty()) reason = nn::linear_misfit(algorithm, layer, sizes);
+    if (reason.empty()) reason = nn::linear_misfit(product, layer, sizes);
   }
   return reason;
 }

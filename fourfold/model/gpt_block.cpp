@@ -66,7 +66,7 @@ GptBlock::GptBlock(const Mesh& mesh, const GptSpec& spec, std::int64_t number, n
 
 std::unique_ptr<nn::ProductLayer> GptBlock::make(const nn::LinearSpec& spec) const {
   const Execution& how = spec_.execution;
-  return nn::make_linear(how.algorithm, *mesh_, spec, how.precision, how.seed);
+  return nn::make_linear(how.product, *mesh_, spec, how.precision, how.seed);
 }
 
 double GptBlock::flops(const Batch& batch) const {

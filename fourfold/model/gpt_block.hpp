@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fourfold/model/gpt.hpp"
-#include "fourfold/nn/norm.hpp"
+#include "fourfold/nn/layer_norm.hpp"
 
 namespace fourfold::model {
 

@@ -23,9 +23,8 @@ nn::Precision precision_of(config::Precision precision) {
 }
 
 Execution execution_of(const config::Config& config) {
-  const config::Algorithm algorithm = config::strategy_of(config.parallel.strategy).algorithm;
-  return {.algorithm =
-              algorithm == config::Algorithm::kSumma ? nn::Algorithm::kSumma : nn::Algorithm::k4d,
+  const bool summa = config::strategy_of(config.parallel.strategy).summa;
+  return {.product = summa ? nn::ProductKind::kSumma : nn::ProductKind::k4d,
           .activations = config.parallel.activations == config::Activations::kSharded
                              ? nn::Activations::kSharded
                              : nn::Activations::kReplicated,

@@ -20,7 +20,7 @@ const LlamaSpec& checked(const Mesh& mesh, const LlamaSpec& spec, std::int64_t s
 }
 
 nn::HeadSplit split_of(const LlamaSpec& spec, const grid::Sizes& sizes) {
-  return nn::grouped_split(spec.execution.algorithm, spec.grouped(), sizes);
+  return nn::grouped_split(spec.execution.product, spec.grouped(), sizes);
 }
 
 }  // namespace
@@ -81,12 +81,12 @@ ModelPtr LlamaModel::with_blocks(std::int64_t blocks) const {
 }
 
 std::string LlamaModel::misfit(const grid::Sizes& sizes, std::int64_t samples) const {
-  const nn::Algorithm algorithm = spec_.execution.algorithm;
+  const nn::ProductKind product = spec_.execution.product;
   std::string reason = spec_.misfit(sizes, samples, spec_.context);
-  if (reason.empty()) reason = nn::grouped_misfit(algorithm, spec_.grouped(), sizes, samples);
+  if (reason.empty()) reason = nn::grouped_misfit(product, spec_.grouped(), sizes, samples);
   for (const nn::LinearSpec& layer :
        LlamaProducts(spec_, "model.layers.0", split_of(spec_, sizes)).all()) {
-    if (reason.empty()) reason = nn::linear_misfit(algorithm, layer, sizes);
+    if (reason.empty()) reason = nn::linear_misfit(product, layer, sizes);
   }
   if (reason.empty() && spec_.hidden % sizes.y != 0) {
     reason = concat("a hidden size of ", spec_.hidden, " cannot be split over y=", sizes.y);

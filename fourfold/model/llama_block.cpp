@@ -73,7 +73,7 @@ LlamaBlock::LlamaBlock(const Mesh& mesh, const LlamaSpec& spec, std::int64_t num
 }
 
 std::unique_ptr<nn::ProductLayer> LlamaBlock::make(const nn::LinearSpec& layer) const {
-  return nn::make_linear(how_.algorithm, *mesh_, layer, how_.precision, how_.seed);
+  return nn::make_linear(how_.product, *mesh_, layer, how_.precision, how_.seed);
 }
 
 nn::Turn LlamaBlock::between_products() const {

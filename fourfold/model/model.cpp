@@ -22,9 +22,9 @@ auto ask_dry(const Model& model, const Ask& ask) {
 
 }  // namespace
 
-Tensor Part::loss(const Input& input, std::int64_t terms, bool training) const {
+Tensor Part::loss(const Input& input, std::int64_t terms, nn::Pass& pass) const {
   FOURFOLD_CHECK(stage_.first && stage_.last, "the loss of a part of the model");
-  return pass({}, input, terms, training)[0];
+  return run({}, input, terms, pass)[0];
 }
 
 Flops Model::flops(std::int64_t samples) const {

@@ -9,8 +9,9 @@
 
 #include "fourfold/base/units.hpp"
 #include "fourfold/model/file_tensor.hpp"
-#include "fourfold/nn/algorithm.hpp"
 #include "fourfold/nn/layer.hpp"
+#include "fourfold/nn/pass.hpp"
+#include "fourfold/nn/product_kind.hpp"
 #include "fourfold/nn/rows.hpp"
 
 namespace fourfold::model {
@@ -36,7 +37,7 @@ struct Input {
 
 /// How a model is computed. The kind and the sizes of a model are independent of it.
 struct Execution {
-  nn::Algorithm algorithm = nn::Algorithm::k4d;  ///< of the products
+  nn::ProductKind product = nn::ProductKind::k4d;  ///< of its linear layers and tables
   nn::Activations activations = nn::Activations::kSharded;
   bool checkpoint = false;  ///< keep only the inputs of the blocks
   nn::Precision precision;
@@ -52,10 +53,10 @@ class Part : public nn::Layer {
   /// previous stage returned; on the first stage it is empty. The result is the hidden states for
   /// the next stage. On the last stage it is this rank's part of the loss: the sum over its samples
   /// divided by `terms`, the number of terms of the loss in a step.
-  virtual std::vector<Tensor> pass(const std::vector<Tensor>& hidden, const Input& input,
-                                   std::int64_t terms, bool training) const = 0;
+  virtual std::vector<Tensor> run(const std::vector<Tensor>& hidden, const Input& input,
+                                  std::int64_t terms, nn::Pass& pass) const = 0;
   /// The same for a whole model.
-  Tensor loss(const Input& input, std::int64_t terms, bool training) const;
+  Tensor loss(const Input& input, std::int64_t terms, nn::Pass& pass) const;
 
   /// The number of parts in which a batch goes through the model. It is two, each of which overlaps
   /// the other's communication, if there is communication and the samples of a rank can be halved;

@@ -23,7 +23,7 @@ Transformer::Transformer(const Mesh& mesh, const Frame& frame, TableNames names,
 
 std::unique_ptr<nn::VocabularyTable> Transformer::make_table(const std::string& name) const {
   const Execution& how = frame_.execution;
-  return nn::make_table(how.algorithm, *mesh_, frame_.table_spec(name), how.precision, how.seed);
+  return nn::make_table(how.product, *mesh_, frame_.table_spec(name), how.precision, how.seed);
 }
 
 void Transformer::add_positions(std::unique_ptr<nn::Positions> positions) {
@@ -81,14 +81,14 @@ double Transformer::flops(const Batch& batch) const {
 // --- layouts
 
 grid::Axes Transformer::loss_axes() const {
-  if (frame_.execution.algorithm == nn::Algorithm::kSumma) {
+  if (frame_.execution.product == nn::ProductKind::kSumma) {
     return {Axis::kData, Axis::kZ, Axis::kY};
   }
   return {Axis::kData, Axis::kZ};
 }
 
 grid::Axes Transformer::logit_axes() const {
-  if (frame_.execution.algorithm == nn::Algorithm::kSumma) return Axis::kX;
+  if (frame_.execution.product == nn::ProductKind::kSumma) return Axis::kX;
   return {Axis::kY, Axis::kX};
 }
 
@@ -97,14 +97,14 @@ bool Transformer::counts_loss() const {
 }
 
 Tensor Transformer::rows_here(const Tensor& samples) const {
-  if (frame_.execution.algorithm != nn::Algorithm::kSumma) return samples;
+  if (frame_.execution.product != nn::ProductKind::kSumma) return samples;
   const std::int64_t count = samples.size(0) / mesh_->size(Axis::kY);
   return samples.narrow(0, mesh_->index(Axis::kY) * count, count);
 }
 
 int Transformer::parts_of(const Batch& batch) const {
   // SUMMA overlaps its communication with its own products.
-  if (frame_.execution.algorithm == nn::Algorithm::kSumma) return 1;
+  if (frame_.execution.product == nn::ProductKind::kSumma) return 1;
   const bool communicates = mesh_->size({Axis::kX, Axis::kY}) > 1;
   if (!mesh_->overlap().halves || !communicates || nn::local_samples(*mesh_, batch) < 2) return 1;
   const bool by_heads = split_ == nn::HeadSplit::kHeads;
@@ -138,8 +138,8 @@ void Transformer::check(const Batch& batch) const {
 // --- the way of a batch
 
 nn::Flow<Tensor> Transformer::embed(Tensor tokens, Batch batch, const Pass& pass) const {
-  Tensor hidden = co_await tokens_->lookup_flow(tokens);
-  if (positions_) hidden = positions_->add_to(hidden, batch);
+  Tensor hidden = co_await tokens_->lookup_flow(tokens, pass);
+  if (positions_) hidden = positions_->add_to(hidden, batch, pass);
   if (pass.training()) {
     const Execution& how = frame_.execution;
     const std::int64_t first = mesh_->index(Axis::kX) * hidden.size(1);
@@ -154,7 +154,7 @@ nn::Flow<Tensor> Transformer::embed(Tensor tokens, Batch batch, const Pass& pass
 nn::Flow<Tensor> Transformer::logits_of(Tensor hidden, Pass& pass) const {
   pass.gather(*vectors_);
   const Tensor normal = co_await norm_->flow(hidden, pass);
-  co_return co_await head_table().logits_flow(normal);
+  co_return co_await head_table().logits_flow(normal, pass);
 }
 
 /// Passes tokens or a hidden state through the embedding, if this stage has it, and all blocks of
@@ -175,22 +175,18 @@ nn::Flow<Tensor> Transformer::logits_flow(Tensor tokens, Batch batch, Pass& pass
   co_return co_await logits_of(hidden, pass);
 }
 
-Tensor Transformer::logits(const Tensor& tokens, const Batch& batch, bool training) const {
-  Pass pass(training);
-  return run_logits(tokens, batch, pass);
-}
-
 Tensor Transformer::logits(const Tensor& tokens, const Batch& batch, nn::KvCache& cache) const {
   const at::NoGradGuard no_graph;
   FOURFOLD_CHECK_EQ(batch.first_position, cache.length(), "the first new position");
-  Pass pass;
+  tensor::InFlight in_flight(*mesh_);
+  Pass pass(in_flight);
   pass.continue_from(cache);
-  Tensor result = run_logits(tokens, batch, pass);
+  Tensor result = logits(tokens, batch, pass);
   cache.advance(batch.context);
   return result;
 }
 
-Tensor Transformer::run_logits(const Tensor& tokens, const Batch& batch, Pass& pass) const {
+Tensor Transformer::logits(const Tensor& tokens, const Batch& batch, Pass& pass) const {
   check(batch);
   FOURFOLD_CHECK(stage().first && stage().last, "the logits of a part of the model");
   FOURFOLD_CHECK_EQ(tokens.numel(), nn::local_samples(*mesh_, batch) * batch.context);
@@ -224,7 +220,7 @@ std::vector<Tensor> Transformer::checkpointed(std::vector<Tensor> inputs,
     }
     inputs = nn::interleave(std::move(starts));
   }
-  for (const auto& block : blocks_) inputs = block->checkpointed(inputs, parts, pass.training());
+  for (const auto& block : blocks_) inputs = block->checkpointed(inputs, parts, pass);
   if (!stage().last) return inputs;
   std::vector<nn::Flow<Tensor>> ends;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -234,8 +230,8 @@ std::vector<Tensor> Transformer::checkpointed(std::vector<Tensor> inputs,
   return nn::interleave(std::move(ends));
 }
 
-std::vector<Tensor> Transformer::pass(const std::vector<Tensor>& hidden, const Input& input,
-                                      std::int64_t terms, bool training) const {
+std::vector<Tensor> Transformer::run(const std::vector<Tensor>& hidden, const Input& input,
+                                     std::int64_t terms, Pass& pass) const {
   const Batch& batch = input.batch;
   check(batch);
   FOURFOLD_CHECK_EQ(batch.parts, 1, "a pass of a part of a batch");
@@ -257,7 +253,6 @@ std::vector<Tensor> Transformer::pass(const std::vector<Tensor>& hidden, const I
     targets.push_back(stage().last ? input.data[1].narrow(0, first, samples) : Tensor());
     first += samples;
   }
-  Pass pass(training);
   std::vector<Tensor> results;
   if (frame_.execution.checkpoint) {
     results = checkpointed(std::move(inputs), targets, parts, terms, pass);

@@ -61,14 +61,14 @@ class Transformer : public Part {
   /// The logits of the tokens of this rank's samples (samples × context, the same on all ranks
   /// along x and y). With SUMMA, a rank has the rows of its y only. The columns are split over
   /// `logit_axes`.
-  Tensor logits(const Tensor& tokens, const nn::Batch& batch, bool training) const;
+  Tensor logits(const Tensor& tokens, const nn::Batch& batch, nn::Pass& pass) const;
 
   /// The same, without a graph, for tokens that follow those whose keys and values are in `cache`.
   /// Adds theirs.
   Tensor logits(const Tensor& tokens, const nn::Batch& batch, nn::KvCache& cache) const;
 
-  std::vector<Tensor> pass(const std::vector<Tensor>& hidden, const Input& input,
-                           std::int64_t terms, bool training) const override;
+  std::vector<Tensor> run(const std::vector<Tensor>& hidden, const Input& input, std::int64_t terms,
+                          nn::Pass& pass) const override;
   int parts_of(const nn::Batch& batch) const override;
   Tensor empty_hidden(const nn::Batch& part) const override;
 
@@ -101,7 +101,6 @@ class Transformer : public Part {
   void add_head(std::unique_ptr<nn::Norm> norm);
 
  private:
-  Tensor run_logits(const Tensor& tokens, const nn::Batch& batch, nn::Pass& pass) const;
   /// Throws ConfigError unless a batch of this size can be split over the ranks.
   void check(const nn::Batch& batch) const;
   /// The table that is used for the logits.

@@ -4,7 +4,9 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/attention.hpp"
 #include "fourfold/kernels/elements.hpp"
-#include "fourfold/nn/function.hpp"
+#include "fourfold/nn/layer.hpp"
+#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -32,59 +34,66 @@ kernels::QueryKeyValue parts_of(const Tensor& qkv, const AttentionShape& s) {
   return {part(0), part(1), part(2)};
 }
 
-/// Records `products` matrix products over all scores of all heads of this rank.
+/// Records `products` matrix products of that type over all scores of all heads of this rank.
 void record(const Mesh& mesh, const char* name, const AttentionShape& s, int products,
-            std::int64_t bytes) {
-  const LayerScope scope(s.layer);
+            at::ScalarType type, std::int64_t bytes) {
   const double scores = static_cast<double>(kernels::computed_scores(s.context, s.context));
   const double heads = static_cast<double>(s.heads * s.samples);
-  mesh.compute(name, products * 2 * scores * heads * static_cast<double>(s.head_size), bytes);
+  const double flops = products * 2 * scores * heads * static_cast<double>(s.head_size);
+  mesh.compute(name, {.work = schedule::Work::kAttention,
+                      .dtype = tensor::dtype_of(type),
+                      .flops = Flops(flops),
+                      .bytes = Bytes(bytes)});
 }
 
-class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Mesh* mesh,
-                        const AttentionShape& shape) {
-    remember(context, *mesh);
-    keep(context, shape);
-    // The softmax of bf16 is computed in float, and so are the products around it.
-    const auto wide = kernels::statistics_type(qkv.scalar_type());
-    const Tensor wide_qkv = qkv.to(wide);
-    Tensor out = at::empty({qkv.size(0), qkv.size(1) / 3}, wide_qkv.options());
-    Tensor logsum = at::empty({shape.samples, shape.heads, shape.context}, wide_qkv.options());
-    if (mesh->dry()) {
-      at::empty({kernels::attention_scratch(kernel_shape(shape), false)}, wide_qkv.options());
-    } else {
-      kernels::attention_forward(kernel_shape(shape), parts_of(wide_qkv, shape), out, logsum);
-    }
-    out = out.to(qkv.scalar_type());
-    record(*mesh, "attention", shape, 2, static_cast<std::int64_t>(qkv.nbytes() + out.nbytes()));
-    context->save_for_backward({qkv, out, logsum});
-    return out;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Mesh& mesh = remembered<Mesh>(context);
-    const AttentionShape& shape = kept<AttentionShape>(context);
-    const auto saved = context->get_saved_variables();
-    const Tensor& qkv = saved[0];
-    const Tensor& logsum = saved[2];
-    const auto wide = logsum.scalar_type();
-    const Tensor wide_qkv = qkv.to(wide);
-    const Tensor out = saved[1].to(wide);
-    const Tensor gradient = gradients[0].contiguous().to(wide);
-    Tensor result = at::empty_like(wide_qkv);
-    if (mesh.dry()) {
-      at::empty({kernels::attention_scratch(kernel_shape(shape), true)}, wide_qkv.options());
-    } else {
-      kernels::attention_backward(kernel_shape(shape), parts_of(wide_qkv, shape), out, logsum,
-                                  gradient, parts_of(result, shape));
-    }
-    record(mesh, "attention dI", shape, 5,
-           static_cast<std::int64_t>(2 * qkv.nbytes() + 2 * saved[1].nbytes()));
-    return {result.to(qkv.scalar_type()), Tensor(), Tensor()};
-  }
+/// What the backward pass needs of one call.
+struct Call {
+  AttentionShape shape;
+  Saved qkv;
+  Saved out;
+  Tensor logsum;
 };
+
+Tensor forward(const Mesh& mesh, const Tensor& qkv, Call& call) {
+  const LayerScope scope(call.shape.layer);
+  const kernels::AttentionShape shape = kernel_shape(call.shape);
+  // The softmax of bf16 is computed in float, and so are the products around it.
+  const auto wide = kernels::statistics_type(qkv.scalar_type());
+  const Tensor wide_qkv = tensor::cast(mesh, "attention cast", qkv, wide);
+  Tensor out = at::empty({qkv.size(0), qkv.size(1) / 3}, wide_qkv.options());
+  call.logsum = at::empty({shape.samples, shape.heads, shape.queries}, wide_qkv.options());
+  if (mesh.dry()) {
+    at::empty({kernels::attention_scratch(shape, false)}, wide_qkv.options());
+  } else {
+    kernels::attention_forward(shape, parts_of(wide_qkv, call.shape), out, call.logsum);
+  }
+  record(mesh, "attention", call.shape, 2, wide,
+         static_cast<std::int64_t>(wide_qkv.nbytes() + out.nbytes()));
+  out = tensor::cast(mesh, "attention cast", out, qkv.scalar_type());
+  call.qkv = Saved(qkv);
+  call.out = Saved(out);
+  return out;
+}
+
+Tensor backward(const Mesh& mesh, const Tensor& upstream, const Call& call) {
+  const LayerScope scope(call.shape.layer);
+  const kernels::AttentionShape shape = kernel_shape(call.shape);
+  const Tensor& qkv = call.qkv.get();
+  const auto wide = call.logsum.scalar_type();
+  const Tensor wide_qkv = tensor::cast(mesh, "attention cast", qkv, wide);
+  const Tensor out = tensor::cast(mesh, "attention cast", call.out.get(), wide);
+  const Tensor gradient = tensor::cast(mesh, "attention cast", upstream, wide);
+  Tensor result = at::empty_like(wide_qkv);
+  if (mesh.dry()) {
+    at::empty({kernels::attention_scratch(shape, true)}, wide_qkv.options());
+  } else {
+    kernels::attention_backward(shape, parts_of(wide_qkv, call.shape), out, call.logsum, gradient,
+                                parts_of(result, call.shape));
+  }
+  record(mesh, "attention dI", call.shape, 5, wide,
+         static_cast<std::int64_t>(2 * wide_qkv.nbytes() + 2 * gradient.nbytes()));
+  return tensor::cast(mesh, "attention cast", result, qkv.scalar_type());
+}
 
 }  // namespace
 
@@ -92,7 +101,14 @@ Tensor causal_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShap
   FOURFOLD_CHECK_EQ(qkv.size(0), shape.samples * shape.context, "rows of attention");
   FOURFOLD_CHECK_EQ(qkv.size(1), 3 * shape.heads * shape.head_size, "columns of attention");
   FOURFOLD_CHECK(qkv.is_contiguous());
-  return AttentionFunction::apply(qkv, &mesh, shape);
+  const auto call = std::make_shared<Call>();
+  call->shape = shape;
+  return node(
+      {qkv},
+      [&](const variable_list& in) -> variable_list { return {forward(mesh, in[0], *call)}; },
+      [&mesh, call](const variable_list& gradients) -> variable_list {
+        return {backward(mesh, gradients[0].contiguous(), *call)};
+      })[0];
 }
 
 Tensor cached_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape,

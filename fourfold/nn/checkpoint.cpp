@@ -1,49 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/nn/checkpoint.hpp"
 
-#include <utility>
-
-#include "fourfold/nn/function.hpp"
+#include "fourfold/comm/phase_scope.hpp"
+#include "fourfold/tensor/node.hpp"
 
 namespace fourfold::nn {
 
+using tensor::Saved;
+using tensor::variable_list;
+
 namespace {
 
-class Checkpoint : public torch::autograd::Function<Checkpoint> {
- public:
-  static variable_list forward(AutogradContext* context, at::TensorList inputs,
-                               const BlockFunction& block) {
-    keep(context, block);
-    context->save_for_backward(inputs.vec());
-    const at::NoGradGuard no_graph;
-    return block(inputs.vec());
-  }
+/// The block within the backward pass.
+variable_list again(const BlockFunction& block, const variable_list& inputs) {
+  const comm::PhaseScope phase(schedule::Phase::kRecompute);
+  return block(inputs);
+}
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto& block = kept<BlockFunction>(context);
-    variable_list inputs;
-    for (const at::Tensor& saved : context->get_saved_variables()) {
-      inputs.push_back(saved.detach().set_requires_grad(saved.is_floating_point()));
-    }
-    {
-      const at::AutoGradMode graph(true);
-      const variable_list outputs = block(inputs);
-      torch::autograd::backward(outputs, gradients);
-    }
-    variable_list result;
-    for (const at::Tensor& input : inputs) {
-      result.push_back(input.is_floating_point() ? input.grad() : at::Tensor());
-    }
-    result.emplace_back();
-    return result;
+/// Computes the block again, this time with a graph, and returns the gradients of its inputs.
+variable_list backward(const BlockFunction& block, const std::vector<Saved>& saved,
+                       const variable_list& gradients) {
+  variable_list inputs;
+  for (const Saved& one : saved) {
+    const at::Tensor& input = one.get();
+    inputs.push_back(input.detach().set_requires_grad(input.is_floating_point()));
   }
-};
+  {
+    const at::AutoGradMode graph(true);
+    const variable_list outputs = again(block, inputs);
+    torch::autograd::backward(outputs, gradients);
+  }
+  variable_list result;
+  for (const at::Tensor& input : inputs) {
+    result.push_back(input.is_floating_point() ? input.grad() : at::Tensor());
+  }
+  return result;
+}
 
 }  // namespace
 
 std::vector<at::Tensor> checkpoint(const BlockFunction& block,
                                    const std::vector<at::Tensor>& inputs) {
-  return Checkpoint::apply(at::TensorList(inputs), block);
+  std::vector<Saved> saved;
+  for (const at::Tensor& input : inputs) saved.emplace_back(input);
+  return tensor::node(inputs, block,
+                      [block, saved = std::move(saved)](const variable_list& gradients) {
+                        return backward(block, saved, gradients);
+                      });
 }
 
 }  // namespace fourfold::nn

@@ -4,7 +4,8 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/gelu.hpp"
 #include "fourfold/kernels/swiglu.hpp"
-#include "fourfold/nn/function.hpp"
+#include "fourfold/nn/layer.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -13,55 +14,8 @@ namespace {
 void record(const Mesh& mesh, const char* name, std::string_view layer, const Tensor& tensor,
             double flops, int tensors) {
   const LayerScope scope(layer);
-  mesh.compute(name, flops * static_cast<double>(tensor.numel()),
-               tensors * static_cast<std::int64_t>(tensor.nbytes()));
+  mesh.compute(name, tensor::loop_over(tensor, tensors, flops));
 }
-
-class Gelu : public torch::autograd::Function<Gelu> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& input, const Mesh* mesh,
-                        std::string_view layer) {
-    remember(context, *mesh);
-    keep(context, layer);
-    context->save_for_backward({input});
-    Tensor out = at::empty_like(input);
-    kernels::gelu_forward(input, out);
-    record(*mesh, "gelu", layer, input, 10, 2);
-    return out;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Tensor input = context->get_saved_variables()[0];
-    Tensor result = at::empty_like(input);
-    kernels::gelu_backward(gradients[0].contiguous(), input, result);
-    record(remembered<Mesh>(context), "gelu dI", kept<std::string_view>(context), input, 20, 3);
-    return {result, Tensor(), Tensor()};
-  }
-};
-
-class Swiglu : public torch::autograd::Function<Swiglu> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& input, const Mesh* mesh,
-                        std::string_view layer) {
-    remember(context, *mesh);
-    keep(context, layer);
-    context->save_for_backward({input});
-    Tensor out = at::empty({input.size(0), input.size(1) / 2}, input.options());
-    kernels::swiglu_forward(input, out);
-    record(*mesh, "swiglu", layer, out, 6, 3);
-    return out;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Tensor input = context->get_saved_variables()[0];
-    Tensor result = at::empty_like(input);
-    const Tensor gradient = gradients[0].contiguous();
-    kernels::swiglu_backward(gradient, input, result);
-    record(remembered<Mesh>(context), "swiglu dI", kept<std::string_view>(context), gradient, 12,
-           5);
-    return {result, Tensor(), Tensor()};
-  }
-};
 
 /// What is needed to draw a mask again, as the graph keeps it.
 struct Mask {
@@ -78,44 +32,72 @@ Tensor masked(const Mesh& mesh, const char* name, const Tensor& input, const Mas
   return result;
 }
 
-class Dropout : public torch::autograd::Function<Dropout> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& input, const Mesh* mesh,
-                        const Mask& mask) {
-    remember(context, *mesh);
-    keep(context, mask);
-    return masked(*mesh, "dropout", input, mask);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Mask& mask = kept<Mask>(context);
-    const Tensor gradient = gradients[0].contiguous();
-    return {masked(remembered<Mesh>(context), "dropout dI", gradient, mask), Tensor(), Tensor()};
-  }
-};
-
 }  // namespace
 
 Tensor gelu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
-  return Gelu::apply(input, &mesh, layer);
+  return node(
+      {input},
+      [&](const variable_list& in) -> variable_list {
+        Tensor out = at::empty_like(in[0]);
+        kernels::gelu_forward(in[0], out);
+        record(mesh, "gelu", layer, out, 10, 2);
+        return {out};
+      },
+      [&mesh, layer, saved = Saved(input)](const variable_list& gradients) -> variable_list {
+        Tensor result = at::empty_like(saved.get());
+        kernels::gelu_backward(gradients[0].contiguous(), saved.get(), result);
+        record(mesh, "gelu dI", layer, result, 20, 3);
+        return {result};
+      })[0];
 }
 
 Tensor swiglu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
   FOURFOLD_CHECK_EQ(input.size(1) % 2, 0, "columns of gate and up");
-  return Swiglu::apply(input, &mesh, layer);
+  return node(
+      {input},
+      [&](const variable_list& in) -> variable_list {
+        Tensor out = at::empty({input.size(0), input.size(1) / 2}, input.options());
+        kernels::swiglu_forward(in[0], out);
+        record(mesh, "swiglu", layer, out, 6, 3);
+        return {out};
+      },
+      [&mesh, layer, saved = Saved(input)](const variable_list& gradients) -> variable_list {
+        Tensor result = at::empty_like(saved.get());
+        const Tensor gradient = gradients[0].contiguous();
+        kernels::swiglu_backward(gradient, saved.get(), result);
+        record(mesh, "swiglu dI", layer, gradient, 12, 5);
+        return {result};
+      })[0];
 }
 
 Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b, std::string_view layer) {
-  Tensor sum = at::add(a, b);
-  record(mesh, "residual", layer, a, 1, 3);
-  return sum;
+  return node(
+      {a, b},
+      [&](const variable_list& in) -> variable_list {
+        Tensor sum = at::add(in[0], in[1]);
+        record(mesh, "residual", layer, sum, 1, 3);
+        return {sum};
+      },
+      [&mesh, layer](const variable_list& gradients) -> variable_list {
+        // libtorch will add the gradient of one of the inputs to that of its other use.
+        record(mesh, "residual dI", layer, gradients[0], 1, 3);
+        return {gradients[0], gradients[0]};
+      })[0];
 }
 
 Tensor dropout(const Mesh& mesh, const Tensor& input, double p, kernels::Key key,
                const kernels::Window2& window, std::string_view layer) {
   FOURFOLD_CHECK(p >= 0 && p < 1, "dropout of ", p);
   if (p == 0) return input;
-  return Dropout::apply(input, &mesh, Mask{p, key, window, layer});
+  const Mask mask{p, key, window, layer};
+  return node(
+      {input},
+      [&](const variable_list& in) -> variable_list {
+        return {masked(mesh, "dropout", in[0], mask)};
+      },
+      [&mesh, mask](const variable_list& gradients) -> variable_list {
+        return {masked(mesh, "dropout dI", gradients[0].contiguous(), mask)};
+      })[0];
 }
 
 }  // namespace fourfold::nn

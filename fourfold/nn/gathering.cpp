@@ -5,6 +5,7 @@
 
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -36,6 +37,7 @@ std::int64_t Gathering::bytes() const {
 }
 
 tensor::Gathered Gathering::start() const {
+  shard_->wait_for_values();
   const Tensor own = shard_->value().detach();
   tensor::Gathered gathered;
   if (is_whole()) {
@@ -69,7 +71,8 @@ Tensor Gathering::trim(const Tensor& gathered) const {
   sizes[0] = gathered.size(0) / outer;
   sizes.insert(sizes.begin(), outer);
   const std::int64_t filled = divide_up(rows_, outer);
-  return gathered.view(sizes).narrow(1, 0, filled).flatten(0, 1).narrow(0, 0, rows_);
+  const Tensor blocks = gathered.view(sizes).narrow(1, 0, filled);
+  return tensor::contiguous(shard_->mesh(), "trim", blocks).flatten(0, 1).narrow(0, 0, rows_);
 }
 
 Tensor Gathering::pad(const Tensor& rows) const {
@@ -87,6 +90,7 @@ Tensor Gathering::pad(const Tensor& rows) const {
     if (count <= 0) break;
     result.narrow(0, block * step, count).copy_(rows.narrow(0, block * filled, count));
   }
+  shard_->mesh().compute("pad", tensor::loop_over({result, rows, rows}));
   return result;
 }
 

@@ -3,9 +3,9 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/layer_scope.hpp"
-#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/nn/parameter.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -38,7 +38,8 @@ void GradientCollector::release() {
 // --- the gradient of the shard
 
 Tensor GradientCollector::gradient() const {
-  shard_->mesh().backlog().drain();
+  FOURFOLD_CHECK(under_way_ == 0, name(),
+                 ": its gradient is under way; call InFlight::sums().drain() first");
   if (sum_.defined()) {
     throw InvariantError(name() +
                          ": a part of the gradient waits for the backward pass of another graph");
@@ -48,6 +49,7 @@ Tensor GradientCollector::gradient() const {
 
 void GradientCollector::forget() {
   has_gradient_ = false;
+  under_way_ = 0;  // what was under way in a step that failed is dropped
   sum_ = Tensor();
 }
 
@@ -59,7 +61,10 @@ void GradientCollector::drop() {
 void GradientCollector::move_to(const Tensor& home) {
   FOURFOLD_CHECK(home.sizes() == shard_->shape() &&
                  home.scalar_type() == shard_->precision().master);
-  if (has_gradient_) home.copy_(gradient_);
+  if (has_gradient_) {
+    const comm::LayerScope layer(owner_->layer());
+    tensor::copy(shard_->mesh(), "gradient copy", home, gradient_);
+  }
   gradient_ = home;
 }
 
@@ -79,17 +84,19 @@ GradientCollector::Slot GradientCollector::slot() {
 void GradientCollector::accumulate(const Tensor& part) {
   FOURFOLD_CHECK(part.sizes() == shard_->shape(), name(), ": a gradient of another shape");
   const Slot place = slot();
+  const comm::LayerScope layer(owner_->layer());
   if (place.into == kernels::Into::kSum) {
-    kernels::add_to(place.tensor, part);
+    tensor::add_to(shard_->mesh(), "gradient sum", place.tensor, part);
   } else {
-    place.tensor.copy_(part);
+    tensor::copy(shard_->mesh(), "gradient copy", place.tensor, part);
   }
 }
 
 // --- uses
 
-GradientCollector::Use::Use(std::shared_ptr<GradientCollector> collector)
-    : collector_(std::move(collector)) {
+GradientCollector::Use::Use(std::shared_ptr<GradientCollector> collector,
+                            tensor::InFlight& in_flight)
+    : collector_(std::move(collector)), in_flight_(&in_flight) {
   ++collector_->uses_;
 }
 
@@ -97,8 +104,8 @@ GradientCollector::Use::~Use() {
   if (open_) --collector_->uses_;  // what other uses have added stays
 }
 
-std::shared_ptr<GradientCollector::Use> GradientCollector::use() {
-  return at::GradMode::is_enabled() ? std::make_shared<Use>(self()) : nullptr;
+std::shared_ptr<GradientCollector::Use> GradientCollector::use(tensor::InFlight& in_flight) {
+  return at::GradMode::is_enabled() ? std::make_shared<Use>(self(), in_flight) : nullptr;
 }
 
 GradientCollector::Ended GradientCollector::Use::close() {
@@ -110,19 +117,19 @@ GradientCollector::Ended GradientCollector::Use::close() {
 
 void GradientCollector::Use::end() {
   const Ended ended = close();
-  if (ended.completes) collector_->reduce(ended);
+  if (ended.completes) collector_->reduce(ended, *in_flight_);
 }
 
 std::function<void(const Tensor&)> GradientCollector::Use::ending() {
   FOURFOLD_CHECK(!collector_->sum_.defined(), collector_->name(), ": a part of another kind");
+  ++collector_->under_way_;
   return [collector = collector_, ended = close()](const Tensor& part) {
     collector->arrive(part, ended);
   };
 }
 
 void GradientCollector::Use::end_later(std::int64_t bytes, std::function<Tensor()> part) {
-  collector_->shard_->mesh().backlog().add(
-      bytes, [arrive = ending(), part = std::move(part)] { arrive(part()); });
+  in_flight_->sums().add(bytes, [arrive = ending(), part = std::move(part)] { arrive(part()); });
 }
 
 // --- from the uses to the optimizer
@@ -155,19 +162,21 @@ GradientCollector::Ended GradientCollector::end_use() {
   return {completes, passes_.last()};
 }
 
-void GradientCollector::reduce(const Ended& ended) {
+void GradientCollector::reduce(const Ended& ended, tensor::InFlight& in_flight) {
   if (!sum_.defined()) return complete(ended);
   const comm::LayerScope issuer(owner_->layer());
   const MemoryScope scope(MemoryClass::kCommunication);
-  const Mesh& mesh = shard_->mesh();
-  const Tensor own =
-      own_part(gathering_->outer_blocks() == 1 ? sum_ : gathering_->pad(sum_)).to(wire_);
-  sum_ = Tensor();
-  auto reduced = std::make_shared<Pending>(tensor::reduce_scatter(
-      comm(), own,
-      mesh.overlap().weight_gradients ? comm::Priority::kBackground : comm::Priority::kUrgent));
-  mesh.backlog().add(static_cast<std::int64_t>(own.nbytes()),
-                     [self = self(), reduced, ended] { self->arrive(reduced->wait(), ended); });
+  Tensor padded = std::exchange(sum_, Tensor());
+  if (gathering_->outer_blocks() > 1) padded = gathering_->pad(padded);
+  const Tensor own = tensor::cast(shard_->mesh(), "gradient cast", own_part(padded), wire_);
+  padded = Tensor();
+  auto reduced = std::make_shared<Pending>(
+      tensor::reduce_scatter(comm(), own,
+                             shard_->mesh().overlap().weight_gradients ? comm::Priority::kBackground
+                                                                       : comm::Priority::kUrgent));
+  ++under_way_;
+  in_flight.sums().add(static_cast<std::int64_t>(own.nbytes()),
+                       [self = self(), reduced, ended] { self->arrive(reduced->wait(), ended); });
 }
 
 const comm::Communicator& GradientCollector::comm() const {
@@ -184,6 +193,7 @@ Tensor GradientCollector::own_part(const Tensor& padded) const {
 }
 
 void GradientCollector::arrive(const Tensor& part, const Ended& ended) {
+  --under_way_;
   accumulate(part);
   if (ended.completes) complete(ended);
 }

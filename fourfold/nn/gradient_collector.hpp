@@ -8,6 +8,7 @@
 #include "fourfold/nn/gathering.hpp"
 #include "fourfold/nn/gradient_sink.hpp"
 #include "fourfold/nn/passes.hpp"
+#include "fourfold/tensor/in_flight.hpp"
 #include "fourfold/tensor/product.hpp"
 
 namespace fourfold::nn {
@@ -35,8 +36,8 @@ class GradientCollector {
 
   // --- the gradient of the shard, in the master type
 
-  /// Waits for all parts that are under way. Undefined before a backward pass has made one. Throws
-  /// InvariantError when a part waits for the backward pass of another graph.
+  /// Undefined before a backward pass has made one. Throws InvariantError while a part of it is
+  /// under way, or waits for the backward pass of another graph.
   Tensor gradient() const;
   bool has_gradient() const { return has_gradient_; }
   /// Lets the next gradient replace this one.
@@ -52,8 +53,9 @@ class GradientCollector {
   // --- uses
 
   class Use;
-  /// A new use, or null while no graph is made.
-  std::shared_ptr<Use> use();
+  /// A new use, or null while no graph is made. Its sums go to `in_flight`, which must outlive the
+  /// graph.
+  std::shared_ptr<Use> use(tensor::InFlight& in_flight);
 
   /// The communicator over which the gradient is reduced.
   const comm::Communicator& comm() const;
@@ -84,7 +86,7 @@ class GradientCollector {
 
   Slot sum_slot(at::ScalarType wire);
   Ended end_use();
-  void reduce(const Ended& ended);
+  void reduce(const Ended& ended, tensor::InFlight& in_flight);
   void arrive(const Tensor& part, const Ended& ended);
   void complete(const Ended& ended);
   /// Keeps the parameter alive: a graph may outlive its model.
@@ -98,8 +100,9 @@ class GradientCollector {
   Passes passes_;
   Tensor gradient_;  // the memory of the gradient
   bool has_gradient_ = false;
-  int uses_ = 0;  // uses that have not ended
-  Tensor sum_;    // the sum of the uses' gradients of all rows, if it is to be reduced
+  int uses_ = 0;       // uses that have not ended
+  int under_way_ = 0;  // parts of the gradient that have not arrived
+  Tensor sum_;         // the sum of the uses' gradients of all rows, if it is to be reduced
   at::ScalarType wire_ = at::kFloat;  // the type in which it is sent
 };
 
@@ -108,11 +111,13 @@ class GradientCollector {
 /// the gradient.
 class GradientCollector::Use {
  public:
-  explicit Use(std::shared_ptr<GradientCollector> collector);
+  Use(std::shared_ptr<GradientCollector> collector, tensor::InFlight& in_flight);
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
   /// Also handles a graph that is destroyed without a backward pass.
   ~Use();
+
+  tensor::InFlight& in_flight() const { return *in_flight_; }
 
   /// Where this use adds its gradient of the rows that it saw, before `end`. Gradients of several
   /// uses are added up in the master type. If the sum is reduced over ranks, it is rounded once to
@@ -129,6 +134,7 @@ class GradientCollector::Use {
   Ended close();
 
   std::shared_ptr<GradientCollector> collector_;
+  tensor::InFlight* in_flight_;
   bool open_ = true;
 };
 

@@ -5,7 +5,8 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
-#include "fourfold/nn/node.hpp"
+#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -112,7 +113,8 @@ const Tensor& GroupedAttention::table(const Batch& batch, const Tensor& like) co
 /// This rank's slices, one below the other in memory as they are sent: rows × (query head, k | v).
 Tensor GroupedAttention::own_slices(const Tensor& qkv) const {
   const std::int64_t d = heads_.head_size;
-  return qkv.view({qkv.size(0), local_, pitch()}).narrow(2, d, pitch() - d).contiguous();
+  const Tensor slices = qkv.view({qkv.size(0), local_, pitch()}).narrow(2, d, pitch() - d);
+  return tensor::contiguous(*mesh_, "keys and values", slices);
 }
 
 /// Keys and values of the kv heads that this rank uses. `gathered` are the slices of all ranks that
@@ -123,20 +125,21 @@ Tensor GroupedAttention::assemble(const Tensor& qkv, const Tensor& gathered) con
   const std::int64_t rows = qkv.size(0);
   Tensor kv = at::empty({rows, kv_local_ * 2 * d}, qkv.options());
   if (!heads_.sliced()) {
-    kv.view({rows, kv_local_, 2 * d})
-        .copy_(qkv.view({rows, kv_local_, (r + 2) * d}).narrow(2, r * d, 2 * d));
+    tensor::copy(*mesh_, "keys and values", kv.view({rows, kv_local_, 2 * d}),
+                 qkv.view({rows, kv_local_, (r + 2) * d}).narrow(2, r * d, 2 * d));
     return kv;
   }
   const std::int64_t slice = d / r;
   if (!shares()) {
     const Tensor slices =
         qkv.view({rows, kv_local_, r, pitch()}).narrow(3, d, 2 * slice).unflatten(3, {2, slice});
-    kv.view({rows, kv_local_, 2, r, slice}).copy_(slices.transpose(2, 3));
+    tensor::copy(*mesh_, "keys and values", kv.view({rows, kv_local_, 2, r, slice}),
+                 slices.transpose(2, 3));
     return kv;
   }
   const std::int64_t sharers = sharing_->size();
   const Tensor slices = gathered.view({sharers, rows, local_, 2, slice}).permute({1, 3, 0, 2, 4});
-  kv.view({rows, 2, sharers, local_, slice}).copy_(slices);
+  tensor::copy(*mesh_, "keys and values", kv.view({rows, 2, sharers, local_, slice}), slices);
   return kv;
 }
 
@@ -146,20 +149,22 @@ void GroupedAttention::put_slices(const Tensor& from, Tensor& dqkv) const {
   const std::int64_t r = heads_.group();
   const std::int64_t rows = dqkv.size(0);
   if (!heads_.sliced()) {
-    dqkv.view({rows, kv_local_, (r + 2) * d})
-        .narrow(2, r * d, 2 * d)
-        .copy_(from.view({rows, kv_local_, 2 * d}));
+    tensor::copy(*mesh_, "keys and values dI",
+                 dqkv.view({rows, kv_local_, (r + 2) * d}).narrow(2, r * d, 2 * d),
+                 from.view({rows, kv_local_, 2 * d}));
     return;
   }
   const std::int64_t slice = d / r;
   if (shares()) {  // they have come back as `own_slices` sent them
-    dqkv.view({rows, local_, pitch()}).narrow(2, d, 2 * slice).copy_(from.view({rows, local_, -1}));
+    tensor::copy(*mesh_, "keys and values dI",
+                 dqkv.view({rows, local_, pitch()}).narrow(2, d, 2 * slice),
+                 from.view({rows, local_, -1}));
     return;
   }
-  dqkv.view({rows, kv_local_, r, pitch()})
-      .narrow(3, d, 2 * slice)
-      .unflatten(3, {2, slice})
-      .copy_(from.view({rows, kv_local_, 2, r, slice}).transpose(2, 3));
+  tensor::copy(
+      *mesh_, "keys and values dI",
+      dqkv.view({rows, kv_local_, r, pitch()}).narrow(3, d, 2 * slice).unflatten(3, {2, slice}),
+      from.view({rows, kv_local_, 2, r, slice}).transpose(2, 3));
 }
 
 // --- forward and backward
@@ -177,10 +182,14 @@ struct GroupedAttention::Call {
 };
 
 void GroupedAttention::record(const char* what, const kernels::AttentionShape& shape, int products,
-                              std::int64_t bytes) const {
+                              at::ScalarType type, std::int64_t bytes) const {
   const auto scores = static_cast<double>(kernels::computed_scores(shape.queries, shape.keys));
   const auto heads = static_cast<double>(shape.heads * shape.samples);
-  mesh_->compute(what, products * 2 * scores * heads * static_cast<double>(shape.head_size), bytes);
+  const double flops = products * 2 * scores * heads * static_cast<double>(shape.head_size);
+  mesh_->compute(what, {.work = schedule::Work::kAttention,
+                        .dtype = tensor::dtype_of(type),
+                        .flops = Flops(flops),
+                        .bytes = Bytes(bytes)});
 }
 
 namespace {
@@ -207,7 +216,7 @@ void GroupedAttention::rotate(Call& call) const {
   const Tensor& turns = table(call.batch, qkv);
   kernels::rotate_heads(qkv, query_rotation(call.batch), turns, kernels::Rotation::kForward);
   kernels::rotate_heads(call.kv, key_rotation(call.batch), turns, kernels::Rotation::kForward);
-  mesh_->compute("rotary", 3.0 * static_cast<double>(qkv.numel()), 2 * bytes_of(qkv));
+  mesh_->compute("rotary", tensor::loop_over(qkv, 2, 3));
 }
 
 Tensor GroupedAttention::attend(Call& call) const {
@@ -217,8 +226,8 @@ Tensor GroupedAttention::attend(Call& call) const {
   const kernels::AttentionShape shape = shape_of(call.batch);
   // The softmax of bf16 is computed in float, and so are the products around it.
   const auto wide = kernels::statistics_type(qkv.scalar_type());
-  const Tensor wide_qkv = qkv.to(wide);
-  const Tensor wide_kv = call.kv.to(wide);
+  const Tensor wide_qkv = tensor::cast(*mesh_, "attention cast", qkv, wide);
+  const Tensor wide_kv = tensor::cast(*mesh_, "attention cast", call.kv, wide);
   Tensor out = at::empty({qkv.size(0), local_ * heads_.head_size}, wide_qkv.options());
   call.logsum = at::empty({shape.samples, shape.heads, shape.queries}, wide_qkv.options());
   if (mesh_->dry()) {
@@ -227,8 +236,8 @@ Tensor GroupedAttention::attend(Call& call) const {
     kernels::attention_forward(shape, parts_of(wide_qkv, query_columns(), wide_kv, shape.head_size),
                                out, call.logsum);
   }
-  call.out = out.to(qkv.scalar_type());
-  record("attention", shape, 2, bytes_of(qkv) + bytes_of(call.kv) + bytes_of(call.out));
+  record("attention", shape, 2, wide, bytes_of(wide_qkv) + bytes_of(wide_kv) + bytes_of(out));
+  call.out = tensor::cast(*mesh_, "attention cast", out, qkv.scalar_type());
   return call.out;
 }
 
@@ -239,10 +248,11 @@ void GroupedAttention::backward_attention(Call& call, const Tensor& upstream) co
   const Tensor qkv = std::exchange(call.qkv, Tensor());
   const Tensor kv = std::exchange(call.kv, Tensor());
   const auto wide = call.logsum.scalar_type();
-  const Tensor wide_qkv = qkv.to(wide);
-  const Tensor wide_kv = kv.to(wide);
-  const Tensor out = std::exchange(call.out, Tensor()).to(wide);
-  const Tensor gradient = upstream.to(wide);
+  const Tensor wide_qkv = tensor::cast(*mesh_, "attention cast", qkv, wide);
+  const Tensor wide_kv = tensor::cast(*mesh_, "attention cast", kv, wide);
+  const Tensor out =
+      tensor::cast(*mesh_, "attention cast", std::exchange(call.out, Tensor()), wide);
+  const Tensor gradient = tensor::cast(*mesh_, "attention cast", upstream, wide);
   Tensor dqkv = at::empty_like(wide_qkv);
   const Tensor dkv = at::empty_like(wide_kv);
   if (mesh_->dry()) {
@@ -254,12 +264,13 @@ void GroupedAttention::backward_attention(Call& call, const Tensor& upstream) co
                                 parts_of(dqkv, queries, dkv, shape.head_size));
   }
   call.logsum = Tensor();
-  record("attention dI", shape, 5, 2 * (bytes_of(qkv) + bytes_of(kv) + bytes_of(upstream)));
+  record("attention dI", shape, 5, wide,
+         2 * (bytes_of(wide_qkv) + bytes_of(wide_kv) + bytes_of(gradient)));
   const Tensor& turns = table(call.batch, qkv);
   kernels::rotate_heads(dqkv, query_rotation(call.batch), turns, kernels::Rotation::kBackward);
   kernels::rotate_heads(dkv, key_rotation(call.batch), turns, kernels::Rotation::kBackward);
-  mesh_->compute("rotary dI", 3.0 * static_cast<double>(qkv.numel()), 2 * bytes_of(qkv));
-  call.dqkv = dqkv.to(qkv.scalar_type());
+  mesh_->compute("rotary dI", tensor::loop_over(dqkv, 2, 3));
+  call.dqkv = tensor::cast(*mesh_, "attention cast", dqkv, qkv.scalar_type());
   if (!shares()) {
     put_slices(dkv, call.dqkv);
     return;
@@ -268,8 +279,9 @@ void GroupedAttention::backward_attention(Call& call, const Tensor& upstream) co
   const std::int64_t sharers = sharing_->size();
   const std::int64_t rows = qkv.size(0);
   const std::int64_t slice = heads_.head_size / heads_.group();
-  Tensor all = at::empty({sharers, rows, local_, 2, slice}, qkv.options());
-  all.copy_(dkv.view({rows, 2, sharers, local_, slice}).permute({2, 0, 3, 1, 4}));
+  const Tensor all = at::empty({sharers, rows, local_, 2, slice}, qkv.options());
+  tensor::copy(*mesh_, "keys and values dI", all,
+               dkv.view({rows, 2, sharers, local_, slice}).permute({2, 0, 3, 1, 4}));
   call.kv_gradient = tensor::reduce_scatter(*sharing_, all.flatten(0, 1));
 }
 

@@ -9,7 +9,6 @@
 
 #include "fourfold/kernels/attention.hpp"
 #include "fourfold/kernels/rotary.hpp"
-#include "fourfold/nn/function.hpp"
 #include "fourfold/nn/head_split.hpp"
 #include "fourfold/nn/layer.hpp"
 #include "fourfold/nn/pass.hpp"
@@ -41,10 +40,10 @@ struct GroupedHeads {
 };
 
 /// Why attention cannot be split over a grid (see attention_misfit).
-std::string grouped_misfit(Algorithm algorithm, const GroupedHeads& heads, const grid::Sizes& sizes,
+std::string grouped_misfit(ProductKind product, const GroupedHeads& heads, const grid::Sizes& sizes,
                            std::int64_t samples);
 /// By heads if the ranks can share them, else by samples; with SUMMA the square.
-HeadSplit grouped_split(Algorithm algorithm, const GroupedHeads& heads, const grid::Sizes& sizes);
+HeadSplit grouped_split(ProductKind product, const GroupedHeads& heads, const grid::Sizes& sizes);
 
 struct Rotary {
   double theta = 10000;
@@ -82,7 +81,7 @@ class GroupedAttention final : public Layer {
   void backward_attention(Call& call, const Tensor& gradient) const;
   Tensor end_backward(Call& call) const;
   void record(const char* name, const kernels::AttentionShape& shape, int products,
-              std::int64_t bytes) const;
+              at::ScalarType type, std::int64_t bytes) const;
 
   GroupedHeads heads_;
   HeadSplit split_;

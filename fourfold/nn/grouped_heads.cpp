@@ -35,9 +35,9 @@ std::string GroupedHeads::misfit(int ranks) const {
   return concat(kv_heads, " heads of keys and values cannot be shared by ", ranks, " ranks");
 }
 
-std::string grouped_misfit(Algorithm algorithm, const GroupedHeads& heads, const grid::Sizes& g,
+std::string grouped_misfit(ProductKind product, const GroupedHeads& heads, const grid::Sizes& g,
                            std::int64_t samples) {
-  if (algorithm == Algorithm::kSumma) return heads.misfit(g.x);
+  if (product == ProductKind::kSumma) return heads.misfit(g.x);
   const std::string reason = heads.misfit(g.x * g.y);
   const std::int64_t local = samples / (std::int64_t{g.data} * g.z);
   if (reason.empty() || (heads.misfit(g.y).empty() && local % g.x == 0)) return {};
@@ -45,8 +45,8 @@ std::string grouped_misfit(Algorithm algorithm, const GroupedHeads& heads, const
                 " samples of a rank over x");
 }
 
-HeadSplit grouped_split(Algorithm algorithm, const GroupedHeads& heads, const grid::Sizes& sizes) {
-  if (algorithm == Algorithm::kSumma) return HeadSplit::kSquare;
+HeadSplit grouped_split(ProductKind product, const GroupedHeads& heads, const grid::Sizes& sizes) {
+  if (product == ProductKind::kSumma) return HeadSplit::kSquare;
   return heads.misfit(sizes.x * sizes.y).empty() ? HeadSplit::kHeads : HeadSplit::kSamples;
 }
 

@@ -15,9 +15,9 @@ bool splits_heads(std::int64_t heads, int x, int y) {
 
 }  // namespace
 
-std::string attention_misfit(Algorithm algorithm, std::int64_t heads, const grid::Sizes& g,
+std::string attention_misfit(ProductKind product, std::int64_t heads, const grid::Sizes& g,
                              std::int64_t samples) {
-  if (algorithm == Algorithm::kSumma) {
+  if (product == ProductKind::kSumma) {
     if (heads % g.x == 0) return {};
     return concat(heads, " heads cannot be split over x=", g.x);
   }
@@ -27,8 +27,8 @@ std::string attention_misfit(Algorithm algorithm, std::int64_t heads, const grid
                 " samples of a rank over x");
 }
 
-HeadSplit head_split(Algorithm algorithm, std::int64_t heads, const grid::Sizes& sizes) {
-  if (algorithm == Algorithm::kSumma) return HeadSplit::kSquare;
+HeadSplit head_split(ProductKind product, std::int64_t heads, const grid::Sizes& sizes) {
+  if (product == ProductKind::kSumma) return HeadSplit::kSquare;
   return splits_heads(heads, sizes.x, sizes.y) ? HeadSplit::kHeads : HeadSplit::kSamples;
 }
 

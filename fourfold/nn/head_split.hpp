@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "fourfold/nn/algorithm.hpp"
 #include "fourfold/nn/attention.hpp"
+#include "fourfold/nn/product_kind.hpp"
 #include "fourfold/nn/rows.hpp"
 
 namespace fourfold::nn {
@@ -19,11 +19,11 @@ enum class HeadSplit {
 
 /// Why attention with that many heads cannot be split over a grid, with `samples` samples in a
 /// pass. Empty if it can. `samples` must be divisible by data times z.
-std::string attention_misfit(Algorithm algorithm, std::int64_t heads, const grid::Sizes& sizes,
+std::string attention_misfit(ProductKind product, std::int64_t heads, const grid::Sizes& sizes,
                              std::int64_t samples);
 
 /// With SUMMA the split is the square. Otherwise it is by heads if they divide, else by samples.
-HeadSplit head_split(Algorithm algorithm, std::int64_t heads, const grid::Sizes& sizes);
+HeadSplit head_split(ProductKind product, std::int64_t heads, const grid::Sizes& sizes);
 
 /// How the columns of query, key and value are spread over x.
 inline Spread spread_in_attention(HeadSplit split) {

@@ -6,8 +6,15 @@
 #include <vector>
 
 #include "fourfold/nn/parameter.hpp"
+#include "fourfold/tensor/node.hpp"
 
 namespace fourfold::nn {
+
+// What the forward pass of a layer is made of:
+using tensor::node;
+using tensor::placeholder;
+using tensor::Saved;
+using tensor::variable_list;
 
 struct Batch;
 

@@ -3,8 +3,8 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/product.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -121,7 +121,10 @@ Tensor Linear::multiply(const Tensor& input, const Tensor& weight, const Tensor&
   const std::int64_t rows = input.size(0) / input_chunks_;
   Tensor out = at::empty({output_chunks_ * rows, weight.size(0) / output_chunks_}, input.options());
   const bool starts_with_bias = bias.defined() && mesh_->size(contract_) == 1;
-  if (starts_with_bias) out.copy_(bias.expand_as(out));
+  if (starts_with_bias) {
+    out.copy_(bias.expand_as(out));
+    mesh_->compute("bias", tensor::loop_over(out, 1));
+  }
   for (std::int64_t j = 0; j < output_chunks_; ++j) {
     Tensor target = piece(out, 0, j, output_chunks_);
     const Tensor weight_rows = piece(weight, 0, j, output_chunks_);
@@ -187,18 +190,20 @@ struct Linear::Call final : tensor::GatherAgain::Input {
 
 void Linear::backward_products(Call& call) const {
   const tensor::Overlap& overlap = mesh_->overlap();
+  tensor::InFlight& in_flight = call.use->in_flight();
   const Tensor gradient = call.gathered_gradient.wait();
   const auto for_input = [&] {
-    call.input_gradient = reduce_input_gradient(input_gradient(gradient, weight_->whole()));
-    if (!overlap.input_gradients) call.input_gradient.settle();
+    call.input_gradient =
+        reduce_input_gradient(input_gradient(gradient, weight_->gather(in_flight)));
+    if (!overlap.input_gradients) call.input_gradient.finish();
   };
   // One product overlaps with the reduction of the other product.
   const bool input_first = mesh_->size(produce_) > 1;
   if (input_first) for_input();
   weight_gradient(gradient, call.gathered_input.wait(), *call.use);
-  if (!overlap.input_gradients) mesh_->settle_gradients();
+  if (!overlap.input_gradients) in_flight.sums_issued();
   if (!input_first) for_input();
-  mesh_->settle_gradients();
+  in_flight.sums_issued();
 }
 
 // The layer has three nodes, with communication between them in both directions. Forward: gather
@@ -209,7 +214,8 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
   const Tensor bias = pass.vector(bias_);
   const auto call = std::make_shared<Call>(*this);
   const at::TensorOptions options = input.options();
-  call->use = weight_->use();
+  tensor::InFlight& in_flight = pass.in_flight();
+  call->use = weight_->use(in_flight);
   call->bias = bias.defined() ? bias.detach() : Tensor();
   if (call->use) call->input = input.detach();
   variable_list passed = node(
@@ -228,8 +234,8 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
       passed,
       [&](const variable_list&) -> variable_list {
         const Tensor rows = call->gathered_input.wait();
-        if (call->use && gathers_input()) mesh_->inputs().passed(call);
-        call->output = reduce_output(multiply(rows, weight_->whole(), call->bias));
+        if (call->use && gathers_input()) in_flight.inputs().passed(call);
+        call->output = reduce_output(multiply(rows, weight_->gather(in_flight), call->bias));
         return {placeholder(options)};
       },
       [this, call, options](const variable_list&) -> variable_list {
@@ -244,7 +250,11 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
       [&](const variable_list&) -> variable_list {
         Tensor out = call->output.wait();
         const bool add_bias = call->bias.defined() && mesh_->size(contract_) > 1;
-        if (add_bias) kernels::add_to_rows_of(out, call->bias);
+        if (add_bias) {
+          const LayerScope scope(spec_.name);
+          kernels::add_to_rows_of(out, call->bias);
+          mesh_->compute("bias", tensor::loop_over(out, 2, 1));
+        }
         return {out};
       },
       [this, call, options](const variable_list& gradients) -> variable_list {
@@ -252,15 +262,14 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
         FOURFOLD_CHECK(!std::exchange(call->reached, true), spec_.name, ": a second backward pass");
         call->gathered_gradient = gather_output_gradient(gradient);
         if (gathers_input()) {
-          mesh_->inputs().reached(*call);
+          call->use->in_flight().inputs().reached(*call);
         } else {
           call->start();
         }
         if (!bias_) return {placeholder(options)};
         const LayerScope scope(spec_.name);
         const Tensor sums = kernels::column_sums(gradient);
-        mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
-                       static_cast<std::int64_t>(gradient.nbytes()));
+        mesh_->compute("bias dB", tensor::loop_over(gradient, 1, 1));
         return {placeholder(options), sums};
       })[0];
 }

@@ -7,7 +7,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
-#include "fourfold/nn/node.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -34,8 +34,7 @@ variable_list loss_gradient(const LossCall& call, Tensor values, const Tensor& g
   kernels::softmax_loss_gradient(values, call.sums, call.targets, call.here, call.weight);
   // The gradient is almost always 1, and then the pass over the logits is saved.
   if (!values.is_meta() && gradient.item<double>() != 1) values.mul_(gradient);
-  call.mesh->compute("loss dI", 2.0 * static_cast<double>(values.numel()),
-                     2 * static_cast<std::int64_t>(values.nbytes()));
+  call.mesh->compute("loss dI", tensor::loop_over(values, 2, 2));
   return {values};
 }
 
@@ -58,14 +57,14 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
 
   Tensor largest = at::empty({logits.size(0)}, options);
   kernels::row_maxima(call->values, call->here.size(), largest);
+  mesh.compute("loss maxima", tensor::loop_over(call->values, 1, 1));
   tensor::Pending maxima = over_vocabulary(comm, largest, comm::ReduceOp::kMax);
   co_await Turn{maxima.under_way()};
 
   largest = maxima.wait();
   call->sums = at::empty({2, logits.size(0)}, options);
   kernels::exponentials(call->values, call->here.size(), largest, targets, call->here, call->sums);
-  mesh.compute("loss", 12.0 * static_cast<double>(logits.numel()),
-               3 * static_cast<std::int64_t>(logits.nbytes()));
+  mesh.compute("loss", tensor::loop_over(call->values, 2, 11));
   tensor::Pending sums = over_vocabulary(comm, call->sums, comm::ReduceOp::kSum);
   co_await Turn{sums.under_way()};
 

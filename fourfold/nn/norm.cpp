@@ -3,18 +3,16 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
-#include "fourfold/kernels/norm.hpp"
-#include "fourfold/nn/node.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
 using grid::Axes;
 using grid::Axis;
 
-LayerNorm::LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t width,
-                     Activations activations, const Precision& precision, std::uint64_t seed,
-                     double epsilon)
-    : Norm(mesh, name), width_(width), epsilon_(epsilon) {
+Norm::Norm(const Mesh& mesh, const std::string& name, const Kind& kind, std::int64_t width,
+           double epsilon, Activations activations, const Precision& precision, std::uint64_t seed)
+    : Layer(mesh, name), kind_(kind), width_(width), epsilon_(epsilon) {
   if (width % mesh.size(Axis::kX) != 0) {
     throw ConfigError(concat(name, ": ", width, " columns cannot be split over x=",
                              mesh.size(Axis::kX), "; choose a size of x that divides it"));
@@ -27,151 +25,148 @@ LayerNorm::LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t wid
                      .mean = 1};
   spec.summed = activations == Activations::kSharded ? spec.gathered : Axes(Axis::kZ);
   const Precision wide{precision.master, precision.master};
-  scale_ = declare(spec, wide, seed);
+  vectors_.push_back(declare(spec, wide, seed));
+  if (!kind.shift) return;
   spec.name = name + ".bias";
   spec.mean = 0;
-  shift_ = declare(spec, wide, seed);
+  vectors_.push_back(declare(spec, wide, seed));
 }
 
-// --- rows that are whole on this rank
+/// One call of the layer: what its nodes share, and what is in flight between them.
+struct Norm::Call {
+  Saved input;
+  Saved scale;
+  Tensor statistics;  ///< of whole rows
+  Tensor upstream;
+  tensor::Pending exchanged;
+  tensor::Pending sums;
+
+  Rows rows() const { return {input.get(), scale.get(), statistics}; }
+};
+
+Tensor Norm::new_statistics(const Tensor& input) const {
+  const auto type = kernels::statistics_type(input.scalar_type());
+  return at::empty({kind_.statistics, input.size(0)}, input.options().dtype(type));
+}
+
+void Norm::record(const char* what, const Tensor& rows, double flops, int passes) const {
+  mesh_->compute(what, tensor::loop_over(rows, passes, flops));
+}
 
 namespace {
 
-/// The kernels do everything in one call.
-class WholeNorm : public torch::autograd::Function<WholeNorm> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& scale,
-                        const Tensor& shift, double epsilon, const Mesh* mesh) {
-    remember(context, *mesh);
-    keep(context, LayerScope::current());
-    const auto type = kernels::statistics_type(input.scalar_type());
-    Tensor out = at::empty_like(input);
-    Tensor stats = at::empty({2, input.size(0)}, input.options().dtype(type));
-    kernels::norm_whole(input, scale, shift, epsilon, stats, out);
-    mesh->compute("norm", 4.0 * static_cast<double>(input.numel()),
-                  2 * static_cast<std::int64_t>(input.nbytes()));
-    context->save_for_backward({input, stats, scale});
-    return out;
-  }
+variable_list zeros_like(std::size_t count, const Tensor& scale) {
+  variable_list zeros;
+  while (zeros.size() < count) zeros.push_back(at::zeros_like(scale));
+  return zeros;
+}
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Mesh& mesh = remembered<Mesh>(context);
-    const LayerScope scope(kept<std::string_view>(context));
-    const auto saved = context->get_saved_variables();
-    const Tensor& input = saved[0];
-    const Tensor& scale = saved[2];
-    Tensor dscale = at::zeros_like(scale);
-    Tensor dshift = at::zeros_like(scale);
-    Tensor result = at::empty_like(input);
-    kernels::norm_backward_whole(gradients[0].contiguous(), input, saved[1], scale, dscale, dshift,
-                                 result);
-    mesh.compute("norm dI", 16.0 * static_cast<double>(input.numel()),
-                 3 * static_cast<std::int64_t>(input.nbytes()));
-    return {result, dscale, dshift, Tensor(), Tensor()};
-  }
-};
+/// The vectors among the inputs of a node, which come after the rows.
+variable_list vectors_of(const variable_list& in) {
+  return {in.begin() + 1, in.end()};
+}
+
+/// `first` and then the vectors.
+variable_list with(const Tensor& first, const variable_list& vectors) {
+  variable_list list = {first};
+  list.insert(list.end(), vectors.begin(), vectors.end());
+  return list;
+}
 
 }  // namespace
 
-// --- rows whose columns are split over x
+// --- rows that are whole on this rank: one node, whose kernels do everything in one call
 
-/// One call of the layer: what its two nodes share.
-struct LayerNorm::Call {
-  Tensor input;
-  Tensor scale;
-  Tensor stats;  ///< [mean, 1/deviation] of the whole rows
-  Tensor gradient;
-  tensor::Pending statistics;
-  tensor::Pending sums;
-};
-
-/// Starts to gather the mean and squared distances of this rank's columns.
-tensor::Pending LayerNorm::own_statistics(const Tensor& input) const {
-  const auto type = kernels::statistics_type(input.scalar_type());
-  Tensor own = at::empty({2, input.size(0)}, input.options().dtype(type));
-  kernels::norm_statistics(input, own);
-  const LayerScope scope(scale_->layer());
-  mesh_->compute("norm statistics", 3.0 * static_cast<double>(input.numel()),
-                 static_cast<std::int64_t>(input.nbytes()));
-  return tensor::all_gather(mesh_->comm(Axis::kX), own);
+Tensor Norm::forward_whole(Call& call, const variable_list& in) const {
+  const LayerScope scope(name());
+  const Tensor& input = in[0];
+  Tensor out = at::empty_like(input);
+  call.statistics = new_statistics(input);
+  whole(input, vectors_of(in), call.statistics, out);
+  record("norm", input, kind_.flops.whole, 2);
+  return out;
 }
 
-/// Merges the statistics of all ranks. Merging adds the squared distances of the means, and never
-/// subtracts large squares.
-Tensor LayerNorm::merged(const Tensor& statistics, const Tensor& input) const {
-  const std::int64_t rows = input.size(0);
-  const Tensor all = statistics.view({mesh_->size(Axis::kX), 2, rows});
-  const Tensor means = all.select(1, 0);
-  const Tensor mean = means.mean(0);
-  Tensor squares = all.select(1, 1).sum(0);
-  squares.add_(at::sub(means, mean).square_().sum(0), static_cast<double>(input.size(1)));
-  Tensor stats = at::empty({2, rows}, statistics.options());
-  stats[0].copy_(mean);
-  stats[1].copy_(squares).div_(static_cast<double>(width_)).add_(epsilon_).rsqrt_();
-  return stats;
+variable_list Norm::backward_whole(const Call& call, const Tensor& upstream) const {
+  const LayerScope scope(name());
+  const Rows rows = call.rows();
+  variable_list gradients = zeros_like(vectors_.size(), rows.scale);
+  Tensor result = at::empty_like(rows.input);
+  backward_whole(upstream, rows, gradients, result);
+  record("norm dI", rows.input, kind_.flops.backward_whole, 3);
+  return with(result, gradients);
 }
 
-variable_list LayerNorm::start_backward(Call& call, const Tensor& gradient) const {
-  FOURFOLD_CHECK(call.input.defined(), "a second backward pass through a norm");
-  call.gradient = gradient;
-  const LayerScope scope(scale_->layer());
-  Tensor dscale = at::zeros_like(call.scale);
-  Tensor dshift = at::zeros_like(call.scale);
-  Tensor sums = at::empty_like(call.stats);
-  kernels::norm_backward_sums(gradient, call.input, call.stats[0], call.stats[1], call.scale, sums,
-                              dscale, dshift);
-  mesh_->compute("norm sums", 9.0 * static_cast<double>(call.input.numel()),
-                 2 * static_cast<std::int64_t>(call.input.nbytes()));
+// --- rows whose columns are split over x: two nodes, with communication between them
+
+void Norm::start_forward(Call& call, const Tensor& input) const {
+  const LayerScope scope(name());
+  Tensor own = new_statistics(input);
+  statistics(input, own);
+  record("norm statistics", input, kind_.flops.statistics, 1);
+  call.exchanged = exchange(own);
+}
+
+Tensor Norm::end_forward(Call& call, const variable_list& in) const {
+  const LayerScope scope(name());
+  const Tensor& input = call.input.get();
+  const Tensor arrived = call.exchanged.wait();
+  call.statistics = new_statistics(input);
+  Tensor out = at::empty_like(input);
+  apply(input, arrived, vectors_of(in), call.statistics, out);
+  record("norm", input, kind_.flops.apply, 2);
+  return out;
+}
+
+variable_list Norm::start_backward(Call& call, const Tensor& upstream) const {
+  const LayerScope scope(name());
+  const Rows rows = call.rows();
+  call.upstream = upstream;
+  variable_list gradients = zeros_like(vectors_.size(), rows.scale);
+  Tensor sums = at::empty_like(rows.statistics);
+  backward_sums(upstream, rows, sums, gradients);
+  record("norm sums", rows.input, kind_.flops.backward_sums, 2);
   call.sums = tensor::all_reduce(mesh_->comm(Axis::kX), sums);
-  return {placeholder(gradient.options()), dscale, dshift};
+  return with(placeholder(upstream.options()), gradients);
 }
 
-Tensor LayerNorm::end_backward(Call& call) const {
-  const LayerScope scope(scale_->layer());
-  const Tensor input = std::exchange(call.input, Tensor());
-  const Tensor gradient = std::exchange(call.gradient, Tensor());
-  const Tensor stats = std::exchange(call.stats, Tensor());
-  Tensor result = at::empty_like(input);
-  kernels::norm_backward_apply(gradient, input, stats[0], stats[1], call.scale, call.sums.wait(),
-                               width_, result);
-  mesh_->compute("norm dI", 7.0 * static_cast<double>(input.numel()),
-                 3 * static_cast<std::int64_t>(input.nbytes()));
+Tensor Norm::end_backward(Call& call) const {
+  const LayerScope scope(name());
+  const Rows rows = call.rows();
+  Tensor result = at::empty_like(rows.input);
+  backward_apply(std::exchange(call.upstream, Tensor()), rows, call.sums.wait(), result);
+  record("norm dI", rows.input, kind_.flops.backward_apply, 3);
   return result;
 }
 
-Flow<Tensor> LayerNorm::flow(Tensor input, const Pass& pass) const {
-  const Tensor scale = pass.vector(scale_);
-  const Tensor shift = pass.vector(shift_);
-  FOURFOLD_CHECK_EQ(input.size(1) * mesh_->size(Axis::kX), width_);
+Flow<Tensor> Norm::flow(Tensor input, const Pass& pass) const {
+  FOURFOLD_CHECK_EQ(input.size(1) * mesh_->size(Axis::kX), width_, name());
   FOURFOLD_CHECK(input.is_contiguous());
-  if (mesh_->size(Axis::kX) == 1) {
-    const LayerScope scope(scale_->layer());
-    co_return WholeNorm::apply(input, scale, shift, epsilon_, mesh_);
-  }
+  variable_list vectors;
+  for (const ParameterPtr& parameter : vectors_) vectors.push_back(pass.vector(parameter));
   const auto call = std::make_shared<Call>();
-  call->input = input.detach();
-  call->scale = scale.detach();
+  call->input = Saved(input);
+  call->scale = Saved(vectors.front());
+  if (mesh_->size(Axis::kX) == 1) {
+    co_return node(
+        with(input, vectors),
+        [&](const variable_list& in) -> variable_list { return {forward_whole(*call, in)}; },
+        [this, call](const variable_list& gradients) {
+          return backward_whole(*call, gradients[0].contiguous());
+        })[0];
+  }
   const variable_list passed = node(
       {input},
-      [&](const variable_list&) -> variable_list {
-        call->statistics = own_statistics(call->input);
+      [&](const variable_list& in) -> variable_list {
+        start_forward(*call, in[0]);
         return {placeholder(input.options())};
       },
       [this, call](const variable_list&) -> variable_list { return {end_backward(*call)}; });
   co_await Turn{};
 
   co_return node(
-      {passed[0], scale, shift},
-      [&](const variable_list& in) -> variable_list {
-        const LayerScope scope(scale_->layer());
-        const Tensor& rows = call->input;
-        call->stats = merged(call->statistics.wait(), rows);
-        Tensor out = at::empty_like(rows);
-        kernels::norm_apply(rows, call->stats[0], call->stats[1], in[1], in[2], out);
-        mesh_->compute("norm", 4.0 * static_cast<double>(rows.numel()),
-                       2 * static_cast<std::int64_t>(rows.nbytes()));
-        return {out};
-      },
+      with(passed[0], vectors),
+      [&](const variable_list& in) -> variable_list { return {end_forward(*call, in)}; },
       [this, call](const variable_list& gradients) {
         return start_backward(*call, gradients[0].contiguous());
       })[0];

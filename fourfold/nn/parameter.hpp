@@ -14,6 +14,7 @@
 #include "fourfold/nn/parameter_spec.hpp"
 #include "fourfold/nn/shard.hpp"
 #include "fourfold/tensor/collectives.hpp"
+#include "fourfold/tensor/in_flight.hpp"
 #include "fourfold/tensor/mesh.hpp"
 #include "fourfold/tensor/product.hpp"
 #include "fourfold/tensor/torch.hpp"
@@ -41,6 +42,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   const grid::Shape& shard_shape() const { return shard_.shape(); }
   std::int64_t size() const { return shard_.size(); }
   const Tensor& value() const { return shard_.value(); }
+  void wait_for_values() const { shard_.wait_for_values(); }
   const Tensor& leaf() const { return shard_.leaf(); }
   using Fill = Shard::Fill;
   void fill(const Fill& rows) { shard_.fill(rows); }
@@ -52,11 +54,16 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
 
   // --- the rows that a use sees (nn/gathering)
 
-  /// The gathered rows, without padding. In a planned pass they are gathered ahead of time.
-  Tensor whole() const { return trim(mesh().gathers().take(*this)[0]); }
+  /// Gathers the rows, without padding. In a planned pass they are gathered ahead of time.
+  Tensor gather(tensor::InFlight& in_flight) const {
+    return trim(in_flight.weights().take(*this)[0]);
+  }
   std::int64_t rows() const { return gathering_.rows(); }
   std::int64_t padded_rows() const { return gathering_.padded_rows(); }
-  Tensor trim(const Tensor& gathered) const { return gathering_.trim(gathered); }
+  Tensor trim(const Tensor& gathered) const {
+    const comm::LayerScope scope(layer());
+    return gathering_.trim(gathered);
+  }
   Tensor pad(const Tensor& rows) const { return gathering_.pad(rows); }
   const comm::Communicator& weight_comm() const { return gathering_.comm(); }
 
@@ -81,7 +88,7 @@ class Parameter final : public tensor::Gatherable, public std::enable_shared_fro
   using Slot = GradientCollector::Slot;
   Slot gradient_slot() { return collector_.slot(); }
   using Use = GradientCollector::Use;
-  std::shared_ptr<Use> use() { return collector_.use(); }
+  std::shared_ptr<Use> use(tensor::InFlight& in_flight) { return collector_.use(in_flight); }
   Tensor own_part(const Tensor& padded) const { return collector_.own_part(padded); }
   const comm::Communicator& gradient_comm() const { return collector_.comm(); }
 

@@ -8,7 +8,7 @@ namespace fourfold::nn {
 void Pass::gather(const Vectors& vectors) {
   if (vectors.parameters().empty()) return;
   if (gathered_.contains(vectors.parameters().front().get())) return;
-  take(vectors, vectors.gather());
+  take(vectors, vectors.gather(*in_flight_));
 }
 
 void Pass::take(const Vectors& vectors, const std::vector<Tensor>& gathered) {

@@ -6,19 +6,24 @@
 
 #include "fourfold/nn/kv_cache.hpp"
 #include "fourfold/nn/vectors.hpp"
+#include "fourfold/tensor/in_flight.hpp"
 
 namespace fourfold::nn {
 
 /// Lives as long as the forward pass. The graph that the pass makes may live longer.
 class Pass {
  public:
-  /// `training` switches dropout on.
-  explicit Pass(bool training = false) : training_(training) {}
+  /// `in_flight` takes the communication that outlives a layer. It must outlive the graph that the
+  /// pass makes. `training` switches dropout on.
+  explicit Pass(tensor::InFlight& in_flight, bool training = false)
+      : in_flight_(&in_flight), training_(training) {}
   /// A pass in which all vectors of `vectors` are gathered.
-  explicit Pass(const Vectors& vectors, bool training = false) : training_(training) {
+  Pass(tensor::InFlight& in_flight, const Vectors& vectors, bool training = false)
+      : Pass(in_flight, training) {
     gather(vectors);
   }
 
+  tensor::InFlight& in_flight() const { return *in_flight_; }
   bool training() const { return training_; }
 
   /// Continues texts whose earlier positions are in `cache`, which must outlive the pass.
@@ -36,6 +41,7 @@ class Pass {
   Tensor vector(const ParameterPtr& parameter) const;
 
  private:
+  tensor::InFlight* in_flight_;
   bool training_;
   KvCache* cache_ = nullptr;
   std::map<const Parameter*, Tensor> gathered_;

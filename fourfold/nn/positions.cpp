@@ -5,7 +5,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
-#include "fourfold/nn/function.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -41,60 +41,50 @@ void for_each_stretch(const Range& rows, const Batch& batch, const Body& body) {
 
 }  // namespace
 
-class PositionsFunction : public torch::autograd::Function<PositionsFunction> {
- public:
-  struct Call {
-    Batch batch;
-    std::shared_ptr<Parameter::Use> use;
-  };
+Tensor Positions::forward(const Tensor& hidden, const Batch& batch,
+                          tensor::InFlight& in_flight) const {
+  const Tensor table = parameter_->gather(in_flight);
+  const LayerScope scope(parameter_->layer());
+  Tensor out = hidden.detach();
+  for_each_stretch(hidden_rows(*mesh_, batch, activations_), batch,
+                   [&](std::int64_t row, std::int64_t position, std::int64_t count) {
+                     out.narrow(0, row, count).add_(table.narrow(0, position, count));
+                   });
+  mesh_->compute("positions", tensor::loop_over(out, 3, 1));
+  return out;
+}
 
-  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& /*weight*/,
-                        const Positions* layer, const Call& call) {
-    remember(context, *layer);
-    keep(context, call);
-    const Mesh& mesh = *layer->mesh_;
-    const Batch& batch = call.batch;
-    const Tensor table = layer->parameter_->whole();
-    const LayerScope scope(layer->parameter_->layer());
-    Tensor out = hidden.detach();
-    for_each_stretch(hidden_rows(mesh, batch, layer->activations_), batch,
-                     [&](std::int64_t row, std::int64_t position, std::int64_t count) {
-                       out.narrow(0, row, count).add_(table.narrow(0, position, count));
-                     });
-    mesh.compute("positions", static_cast<double>(out.numel()),
-                 2 * static_cast<std::int64_t>(out.nbytes()));
-    return out;
+void Positions::backward(const Tensor& gradient, const Batch& batch, Parameter::Use& use) const {
+  const LayerScope scope(parameter_->layer());
+  // The slot is for the whole table: positions that this pass does not have get zero.
+  const Parameter::Slot slot = use.slot(parameter_->precision().master);
+  if (slot.into == kernels::Into::kNew) {
+    tensor::fill_zero(*mesh_, "positions zeros", slot.tensor);
   }
+  for_each_stretch(hidden_rows(*mesh_, batch, activations_), batch,
+                   [&](std::int64_t row, std::int64_t position, std::int64_t count) {
+                     kernels::add_to(slot.tensor.narrow(0, position, count),
+                                     gradient.narrow(0, row, count));
+                   });
+  mesh_->compute("positions dE", tensor::loop_over(gradient, 3, 1));
+  use.end();
+  use.in_flight().sums_issued();
+}
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Positions& layer = remembered<Positions>(context);
-    const auto& call = kept<Call>(context);
-    const Batch& batch = call.batch;
-    const Mesh& mesh = *layer.mesh_;
-    const LayerScope scope(layer.parameter_->layer());
-    const Tensor gradient = gradients[0].contiguous();
-    // The slot is for the whole table: positions that this pass does not have get zero.
-    const Parameter::Slot slot = call.use->slot(layer.parameter_->precision().master);
-    if (slot.into == kernels::Into::kNew) slot.tensor.zero_();
-    for_each_stretch(hidden_rows(mesh, batch, layer.activations_), batch,
-                     [&](std::int64_t row, std::int64_t position, std::int64_t count) {
-                       kernels::add_to(slot.tensor.narrow(0, position, count),
-                                       gradient.narrow(0, row, count));
-                     });
-    mesh.compute("positions dE", static_cast<double>(gradient.numel()),
-                 static_cast<std::int64_t>(gradient.nbytes()));
-    call.use->end();
-    mesh.settle_gradients();
-    return {gradient, Tensor(), Tensor(), Tensor()};
-  }
-};
-
-Tensor Positions::add_to(const Tensor& hidden, const Batch& batch) const {
+Tensor Positions::add_to(const Tensor& hidden, const Batch& batch, const Pass& pass) const {
   FOURFOLD_CHECK(batch.first_position + batch.context <= parameter_->spec().shape[0],
                  "a context of ", batch.first_position + batch.context, " in a model for ",
                  parameter_->spec().shape[0]);
-  return PositionsFunction::apply(hidden, parameter_->leaf(), this,
-                                  PositionsFunction::Call{batch, parameter_->use()});
+  tensor::InFlight& in_flight = pass.in_flight();
+  return node(
+      {hidden, parameter_->leaf()},
+      [&](const variable_list& in) -> variable_list { return {forward(in[0], batch, in_flight)}; },
+      [this, batch,
+       use = parameter_->use(in_flight)](const variable_list& gradients) -> variable_list {
+        const Tensor gradient = gradients[0].contiguous();
+        backward(gradient, batch, *use);
+        return {gradient, Tensor()};
+      })[0];
 }
 
 }  // namespace fourfold::nn

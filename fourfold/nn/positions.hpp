@@ -18,12 +18,13 @@ class Positions final : public Layer {
 
   /// Returns `hidden` plus, for each row, the table's row of its position. Overwrites the memory of
   /// `hidden`.
-  Tensor add_to(const Tensor& hidden, const Batch& batch) const;
+  Tensor add_to(const Tensor& hidden, const Batch& batch, const Pass& pass) const;
 
   const ParameterPtr& parameter() const { return parameter_; }
 
  private:
-  friend class PositionsFunction;
+  Tensor forward(const Tensor& hidden, const Batch& batch, tensor::InFlight& in_flight) const;
+  void backward(const Tensor& gradient, const Batch& batch, Parameter::Use& use) const;
 
   Activations activations_;
   ParameterPtr parameter_;

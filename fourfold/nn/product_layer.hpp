@@ -1,4 +1,4 @@
-// A linear layer, O = I·Wᵀ + b, independent of the algorithm of its product.
+// A linear layer, O = I·Wᵀ + b, independent of the kind of its product.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -43,6 +43,11 @@ Shard::Shard(const Mesh& mesh, ParameterSpec spec, const Precision& precision, s
   for (const std::int64_t extent : shape_) size_ *= extent;
 }
 
+const Tensor& Shard::value() const {
+  FOURFOLD_CHECK(!arriving(), spec_.name, ": new values are arriving; call wait_for_values first");
+  return leaf();
+}
+
 const Tensor& Shard::leaf() const {
   if (!value_.defined()) {
     allocate();
@@ -105,14 +110,14 @@ void Shard::initialise() const {
 }
 
 void Shard::fill(const Fill& rows) {
-  arrive();
+  wait_for_values();
   if (!value_.defined()) allocate();
   write([&](Tensor& values, const Rows& piece) { rows(values, piece.block); });
 }
 
 void Shard::assign(const Tensor& values) {
   FOURFOLD_CHECK(values.sizes() == shape_, spec_.name, ": values of another shape");
-  arrive();
+  wait_for_values();
   if (!value_.defined()) allocate();
   write([&](Tensor& rows, const Rows& piece) {
     rows.copy_(values.narrow(0, piece.range.begin, piece.range.size()));
@@ -121,7 +126,7 @@ void Shard::assign(const Tensor& values) {
 
 void Shard::live_in(const Tensor& home, const Tensor& master, std::int64_t first) {
   FOURFOLD_CHECK(home.sizes() == shape_ && home.scalar_type() == precision_.compute);
-  arrive();
+  wait_for_values();
   const Tensor before = std::exchange(value_, home.detach().set_requires_grad(true));
   master_ = master;
   master_first_ = first;

@@ -40,11 +40,9 @@ class Shard {
   std::int64_t size() const { return size_; }
   std::int64_t columns() const { return shape_.size() == 2 ? shape_[1] : 1; }
 
-  /// The elements, with padding, in the type of computation. Waits for them if they are arriving.
-  const Tensor& value() const {
-    arrive();
-    return leaf();
-  }
+  /// The elements, with padding, in the type of computation. Throws InvariantError while they are
+  /// arriving.
+  const Tensor& value() const;
   /// The same tensor as a leaf of the autograd graph. Its elements may not have arrived yet.
   const Tensor& leaf() const;
 
@@ -65,11 +63,12 @@ class Shard {
   /// Says that new values are being received.
   void expect_values(std::shared_ptr<Arrival> arrival) { arrival_ = std::move(arrival); }
   bool arriving() const { return arrival_ != nullptr && !arrival_->waited; }
-
- private:
-  void arrive() const {
+  /// Waits for values that are arriving.
+  void wait_for_values() const {
     if (arriving()) arrival_->wait();
   }
+
+ private:
   /// Some rows of the shard, and the block of the global tensor that they hold.
   struct Rows {
     grid::Range range;

@@ -4,9 +4,9 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/tensor/product.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -63,6 +63,7 @@ Panels SummaProduct::input_panels(const Tensor& input) const {
 /// The panels of weights have another lane than activations: weights are known in advance and must
 /// not wait for activations.
 Panels SummaProduct::weight_panels() const {
+  weight_->wait_for_values();
   return {mesh_->comm(Axis::kY, Purpose::kWeights), weight_->value().detach(), ahead()};
 }
 
@@ -82,12 +83,15 @@ Tensor SummaProduct::multiply(Call& call) const {
       const auto type =
           steps_ > 1 ? kernels::statistics_type(input.scalar_type()) : input.scalar_type();
       out = at::empty({input.size(0), weight.size(0)}, input.options().dtype(type));
-      if (call.bias.defined()) out.copy_(call.bias.expand_as(out));
+      if (call.bias.defined()) {
+        out.copy_(call.bias.expand_as(out));
+        mesh_->compute("bias", tensor::loop_over(out, 1));
+      }
     }
     const Into into = t > 0 || call.bias.defined() ? Into::kSum : Into::kNew;
     tensor::product(*mesh_, names_.forward, out, input, weight.t(), into);
   }
-  return out.to(weight_->leaf().scalar_type());
+  return tensor::cast(*mesh_, "sum cast", out, weight_->leaf().scalar_type());
 }
 
 /// dI(i,t) = sum over j of dO(i,j) · W(t), which goes to column t. The first panel of the next
@@ -146,26 +150,25 @@ variable_list SummaProduct::backward(Call& call, const Tensor& gradient) const {
   variable_list result = {placeholder(gradient.options())};
   if (call.bias.defined()) {
     result.push_back(kernels::column_sums(gradient));
-    mesh_->compute("bias dB", static_cast<double>(gradient.numel()),
-                   static_cast<std::int64_t>(gradient.nbytes()));
+    mesh_->compute("bias dB", tensor::loop_over(gradient, 1, 1));
   }
   multiply_for_input(call, gradient, std::move(weights), inputs);
-  if (!overlap.input_gradients) call.input_gradient.settle();
+  if (!overlap.input_gradients) call.input_gradient.finish();
   multiply_for_weight(call, gradient, std::move(inputs));
-  mesh_->settle_gradients();
+  call.use->in_flight().sums_issued();
   return result;
 }
 
 // The product has two nodes, with communication between them in both directions. Forward: send the
 // first panels; compute the product. Backward: compute both products; end the sums of the input's
 // gradient.
-Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias) const {
+Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias, const Pass& pass) const {
   FOURFOLD_CHECK_EQ(input.dim(), 2, weight_->name(), ": the input is a matrix");
   FOURFOLD_CHECK_EQ(input.size(1), weight_->leaf().size(1), weight_->name());
   FOURFOLD_CHECK(input.is_contiguous());
   const auto call = std::make_shared<Call>();
   const at::TensorOptions options = input.options();
-  call->use = weight_->use();
+  call->use = weight_->use(pass.in_flight());
   call->bias = bias.defined() ? bias.detach() : Tensor();
   if (call->use) call->input = input.detach();
   variable_list passed = node(
@@ -223,7 +226,7 @@ SummaLinear::SummaLinear(const Mesh& mesh, const LinearSpec& spec, const Precisi
 }
 
 Flow<Tensor> SummaLinear::flow(Tensor input, const Pass& pass) const {
-  return product_->flow(std::move(input), pass.vector(bias_));
+  return product_->flow(std::move(input), pass.vector(bias_), pass);
 }
 
 }  // namespace fourfold::nn

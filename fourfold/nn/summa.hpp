@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fourfold/nn/function.hpp"
 #include "fourfold/nn/product_layer.hpp"
 #include "fourfold/tensor/panels.hpp"
 
@@ -35,7 +34,7 @@ class SummaProduct {
   SummaProduct(const Mesh& mesh, ParameterPtr weight, const Names& names);
 
   /// `bias` is undefined if there is none. Differentiable in both arguments.
-  Flow<Tensor> flow(Tensor input, Tensor bias) const;
+  Flow<Tensor> flow(Tensor input, Tensor bias, const Pass& pass) const;
 
  private:
   struct Call;

@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -42,26 +43,26 @@ Tensor SummaTable::across(const Tensor& block) const {
 
 // The lookup gives the rows of all tokens and the columns of this rank's y: a partial sum over x.
 // The rows of the sum are split over x, so that rank (y, x) gets what (x, y) should have.
-Pending SummaTable::start_lookup(const Tensor& tokens) const {
+Pending SummaTable::start_lookup(const Tensor& tokens, tensor::InFlight&) const {
   FOURFOLD_CHECK_EQ(tokens.numel() % mesh_->size(Axis::kX), 0, "rows of tokens");
   const LayerScope scope(spec_.name);
+  parameter_->wait_for_values();
   const Tensor table = parameter_->value().detach();
   Tensor rows = at::empty({1, tokens.numel(), table.size(1)}, table.options());
   kernels::lookup_rows(table, tokens, here_, rows);
-  mesh_->compute("lookup", 0, 2 * static_cast<std::int64_t>(rows.nbytes()));
+  mesh_->compute("lookup", tensor::loop_over(rows, 2));
   return tensor::reduce_scatter(mesh_->comm(Axis::kX), rows[0]);
 }
 
 void SummaTable::add_lookup_gradient(const Tensor& gradient, const Tensor& tokens,
                                      Parameter::Use& use) const {
   // If the table is also used for logits, their gradient is always added first.
-  mesh_->backlog().drain();
+  use.in_flight().sums().drain();
   const LayerScope scope(spec_.name);
   Parameter::Slot slot = use.slot(parameter_->precision().master);
-  if (slot.into == Into::kNew) slot.tensor.zero_();
+  if (slot.into == Into::kNew) tensor::fill_zero(*mesh_, "lookup zeros", slot.tensor);
   kernels::add_to_rows(gradient.unsqueeze(0), tokens, here_, slot.tensor);
-  mesh_->compute("lookup dE", static_cast<double>(gradient.numel()),
-                 2 * static_cast<std::int64_t>(gradient.nbytes()));
+  mesh_->compute("lookup dE", tensor::loop_over(gradient, 3, 1));
   use.end();
 }
 

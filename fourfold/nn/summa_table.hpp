@@ -19,12 +19,12 @@ class SummaTable final : public VocabularyTable {
              std::uint64_t seed);
 
   /// The result has the rows of the hidden state. Its columns are split over x.
-  Flow<Tensor> logits_flow(Tensor hidden) const override {
-    return product_->flow(std::move(hidden), Tensor());
+  Flow<Tensor> logits_flow(Tensor hidden, const Pass& pass) const override {
+    return product_->flow(std::move(hidden), Tensor(), pass);
   }
 
  private:
-  tensor::Pending start_lookup(const Tensor& tokens) const override;
+  tensor::Pending start_lookup(const Tensor& tokens, tensor::InFlight& in_flight) const override;
   Tensor end_lookup(tensor::Pending& rows) const override { return across(rows.wait()); }
   tensor::Pending start_lookup_gradient(const Tensor& gradient) const override;
   void add_lookup_gradient(const Tensor& gradient, const Tensor& tokens,

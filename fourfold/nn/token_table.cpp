@@ -3,8 +3,8 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/tensor/product.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
@@ -59,12 +59,12 @@ Pending TokenTable::collect(const Tensor& hidden) const {
 
 // --- lookup
 
-Pending TokenTable::start_lookup(const Tensor& tokens) const {
+Pending TokenTable::start_lookup(const Tensor& tokens, tensor::InFlight& in_flight) const {
   const LayerScope scope(spec_.name);
-  const Tensor table = parameter_->whole();
+  const Tensor table = parameter_->gather(in_flight);
   Tensor chunks = at::empty({chunks_, tokens.numel(), spec_.width / chunks_}, table.options());
   kernels::lookup_rows(table, tokens, here_, chunks);
-  mesh_->compute("lookup", 0, 2 * static_cast<std::int64_t>(chunks.nbytes()));
+  mesh_->compute("lookup", tensor::loop_over(chunks, 2));
   return spread(chunks.flatten(0, 1));
 }
 
@@ -72,12 +72,11 @@ void TokenTable::add_lookup_gradient(const Tensor& chunks, const Tensor& tokens,
                                      Parameter::Use& use) const {
   const LayerScope scope(spec_.name);
   Parameter::Slot slot = use.slot(parameter_->precision().master);
-  if (slot.into == Into::kNew) slot.tensor.zero_();
+  if (slot.into == Into::kNew) tensor::fill_zero(*mesh_, "lookup zeros", slot.tensor);
   kernels::add_to_rows(chunks.view({chunks_, tokens.numel(), -1}), tokens, here_, slot.tensor);
-  mesh_->compute("lookup dE", static_cast<double>(chunks.numel()),
-                 2 * static_cast<std::int64_t>(chunks.nbytes()));
+  mesh_->compute("lookup dE", tensor::loop_over(chunks, 3, 1));
   use.end();
-  mesh_->settle_gradients();
+  use.in_flight().sums_issued();
 }
 
 // --- logits
@@ -86,25 +85,27 @@ namespace {
 
 /// Puts chunks of columns that lie one below the other side by side. The copy is small compared to
 /// the products with the table, which are faster on whole rows.
-Tensor side_by_side(const Tensor& chunks, std::int64_t count) {
+Tensor side_by_side(const Mesh& mesh, const Tensor& chunks, std::int64_t count) {
   if (count == 1) return chunks;
   const std::int64_t rows = chunks.size(0) / count;
-  return chunks.view({count, rows, chunks.size(1)}).transpose(0, 1).reshape({rows, -1});
+  const Tensor columns = chunks.view({count, rows, chunks.size(1)}).transpose(0, 1);
+  return tensor::contiguous(mesh, "logits columns", columns).view({rows, -1});
 }
 
 /// The inverse of `side_by_side`.
-Tensor one_below_the_other(const Tensor& rows, std::int64_t count) {
+Tensor one_below_the_other(const Mesh& mesh, const Tensor& rows, std::int64_t count) {
   if (count == 1) return rows;
   const std::int64_t columns = rows.size(1) / count;
-  return rows.view({rows.size(0), count, columns}).transpose(0, 1).reshape({-1, columns});
+  const Tensor chunks = rows.view({rows.size(0), count, columns}).transpose(0, 1);
+  return tensor::contiguous(mesh, "logits columns", chunks).view({-1, columns});
 }
 
 }  // namespace
 
-Tensor TokenTable::multiply(const Tensor& chunks) const {
+Tensor TokenTable::multiply(const Tensor& chunks, tensor::InFlight& in_flight) const {
   const LayerScope scope(spec_.name);
-  const Tensor rows = side_by_side(chunks, chunks_);
-  const Tensor table = parameter_->whole();
+  const Tensor rows = side_by_side(*mesh_, chunks, chunks_);
+  const Tensor table = parameter_->gather(in_flight);
   Tensor out = at::empty({rows.size(0), table.size(0)}, rows.options());
   tensor::product(*mesh_, "logits", out, rows, table.t());
   return out;
@@ -122,23 +123,23 @@ void TokenTable::backward_products(LogitsCall& call, const Tensor& gradient) con
   FOURFOLD_CHECK(call.hidden.defined(), spec_.name, ": a second backward pass");
   const LayerScope scope(spec_.name);
   Pending collected = collect(std::exchange(call.hidden, Tensor()));
-  if (!mesh_->overlap().input_gradients) collected.settle();
-  const Tensor table = parameter_->whole();
+  if (!mesh_->overlap().input_gradients) collected.finish();
+  const Tensor table = parameter_->gather(call.use->in_flight());
   Tensor result = at::empty({gradient.size(0), table.size(1)}, table.options());
   tensor::product(*mesh_, "logits dI", result, gradient, table);
-  call.gradient = spread(one_below_the_other(result, chunks_));
-  if (!mesh_->overlap().input_gradients) call.gradient.settle();
-  const Tensor rows = side_by_side(collected.wait(), chunks_);
+  call.gradient = spread(one_below_the_other(*mesh_, result, chunks_));
+  if (!mesh_->overlap().input_gradients) call.gradient.finish();
+  const Tensor rows = side_by_side(*mesh_, collected.wait(), chunks_);
   Parameter::Slot slot = call.use->slot(parameter_->precision().master);
   tensor::product(*mesh_, "logits dE", slot.tensor, gradient.t(), rows, slot.into);
   call.use->end();
-  mesh_->settle_gradients();
+  call.use->in_flight().sums_issued();
 }
 
-Flow<Tensor> TokenTable::logits_flow(Tensor hidden) const {
+Flow<Tensor> TokenTable::logits_flow(Tensor hidden, const Pass& pass) const {
   const auto call = std::make_shared<LogitsCall>();
   const at::TensorOptions options = hidden.options();
-  call->use = parameter_->use();
+  call->use = parameter_->use(pass.in_flight());
   if (call->use) call->hidden = hidden.detach();
   const variable_list passed = node(
       {hidden, parameter_->leaf()},
@@ -153,7 +154,10 @@ Flow<Tensor> TokenTable::logits_flow(Tensor hidden) const {
   co_await Turn{call->rows.under_way()};
 
   co_return node(
-      passed, [&](const variable_list&) -> variable_list { return {multiply(call->rows.wait())}; },
+      passed,
+      [&](const variable_list&) -> variable_list {
+        return {multiply(call->rows.wait(), pass.in_flight())};
+      },
       [this, call, options](const variable_list& gradients) -> variable_list {
         backward_products(*call, gradients[0].contiguous());
         return {placeholder(options)};

@@ -15,7 +15,7 @@ class TokenTable final : public VocabularyTable {
 
   /// The result has all rows of the samples of this rank's data and z. Its columns are split over y
   /// and x.
-  Flow<Tensor> logits_flow(Tensor hidden) const override;
+  Flow<Tensor> logits_flow(Tensor hidden, const Pass& pass) const override;
 
  private:
   struct LogitsCall;
@@ -25,14 +25,14 @@ class TokenTable final : public VocabularyTable {
   tensor::Pending spread(const Tensor& chunks) const;  // partial sums over x and y -> hidden state
   Tensor end_spread(tensor::Pending& spreading) const;
   tensor::Pending collect(const Tensor& hidden) const;  // a hidden state -> its chunks
-  tensor::Pending start_lookup(const Tensor& tokens) const override;
+  tensor::Pending start_lookup(const Tensor& tokens, tensor::InFlight& in_flight) const override;
   Tensor end_lookup(tensor::Pending& rows) const override { return end_spread(rows); }
   tensor::Pending start_lookup_gradient(const Tensor& gradient) const override {
     return collect(gradient);
   }
   void add_lookup_gradient(const Tensor& chunks, const Tensor& tokens,
                            Parameter::Use& use) const override;
-  Tensor multiply(const Tensor& chunks) const;
+  Tensor multiply(const Tensor& chunks, tensor::InFlight& in_flight) const;
   void backward_products(LogitsCall& call, const Tensor& gradient) const;
 
   std::int64_t chunks_;

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/nn/function.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/node.hpp"
 
 namespace fourfold::nn {
 
@@ -64,6 +64,7 @@ tensor::Gathered Vectors::start_gather() const {
   for (const Bundle& bundle : bundle(parameters_, comm_of)) {
     std::vector<comm::InOut> list;
     for (const std::size_t i : bundle.items) {
+      parameters_[i]->wait_for_values();
       const Tensor shard = parameters_[i]->value().detach();
       if (bundle.comm->size() == 1) {
         gathered.tensors[i] = shard;
@@ -145,40 +146,29 @@ void Vectors::reduce(const std::vector<Tensor>& gradients, const Uses& uses) con
     }
   }
   if (reduction->works.empty()) return reduction->finish();
-  mesh_->backlog().add(bytes, [reduction] { reduction->finish(); });
-  mesh_->settle_gradients();
+  tensor::InFlight& in_flight = uses.front()->in_flight();
+  in_flight.sums().add(bytes, [reduction] { reduction->finish(); });
+  in_flight.sums_issued();
 }
 
-class GatherVectors : public torch::autograd::Function<GatherVectors> {
- public:
-  static variable_list forward(AutogradContext* context, at::TensorList /*values*/,
-                               const Vectors* vectors, const Vectors::Uses& uses) {
-    remember(context, *vectors);
-    keep(context, uses);
-    variable_list all = vectors->mesh_->gathers().take(*vectors);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      // A vector that was not gathered is the parameter itself, but an output must be a tensor of
-      // its own.
-      all[i] = vectors->parameters()[i]->trim(all[i]).detach();
-    }
-    return all;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Vectors& vectors = remembered<Vectors>(context);
-    vectors.reduce(gradients, kept<Vectors::Uses>(context));
-    return variable_list(vectors.parameters().size() + 2);
-  }
-};
-
-std::vector<Tensor> Vectors::gather() const {
-  std::vector<Tensor> values;
+std::vector<Tensor> Vectors::gather(tensor::InFlight& in_flight) const {
+  tensor::variable_list values;
   Uses uses;
   for (const ParameterPtr& parameter : parameters_) {
     values.push_back(parameter->leaf());
-    uses.push_back(parameter->use());
+    uses.push_back(parameter->use(in_flight));
   }
-  return GatherVectors::apply(at::TensorList(values), this, uses);
+  return tensor::node(
+      values,
+      [&](const tensor::variable_list&) {
+        tensor::variable_list all = in_flight.weights().take(*this);
+        for (std::size_t i = 0; i < all.size(); ++i) all[i] = parameters_[i]->trim(all[i]);
+        return all;
+      },
+      [this, uses](const tensor::variable_list& gradients) {
+        reduce(gradients, uses);
+        return tensor::variable_list(parameters_.size());
+      });
 }
 
 }  // namespace fourfold::nn

@@ -16,7 +16,7 @@ class Vectors final : public tensor::Gatherable {
   /// The vectors as their layers use them, in the order given, gathered in one operation for each
   /// group of ranks. Differentiable: when the last of their gradients is complete, all gradients
   /// are reduced in one operation for each group, and added to the parameters.
-  std::vector<Tensor> gather() const;
+  std::vector<Tensor> gather(tensor::InFlight& in_flight) const;
 
   const Parameters& parameters() const { return parameters_; }
 
@@ -27,7 +27,6 @@ class Vectors final : public tensor::Gatherable {
   tensor::Gathered start_gather() const override;
 
  private:
-  friend class GatherVectors;
   using Uses = std::vector<std::shared_ptr<Parameter::Use>>;
   void reduce(const std::vector<Tensor>& gradients, const Uses& uses) const;
   /// The common beginning of all names: "h.3".

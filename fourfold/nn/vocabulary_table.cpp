@@ -3,7 +3,6 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
-#include "fourfold/nn/node.hpp"
 #include "fourfold/nn/rows.hpp"
 
 namespace fourfold::nn {
@@ -15,7 +14,7 @@ double VocabularyTable::flops(const Batch& batch) const {
   return 2 * size * static_cast<double>(batch.samples * batch.context);
 }
 
-Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens) const {
+Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens, const Pass& pass) const {
   FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
   kernels::check_tokens(tokens, spec_.vocabulary);
   struct Call {
@@ -25,11 +24,11 @@ Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens) const {
   };
   const auto call = std::make_shared<Call>();
   const at::TensorOptions options = parameter_->leaf().options();
-  call->use = parameter_->use();
+  call->use = parameter_->use(pass.in_flight());
   const variable_list passed = node(
       {parameter_->leaf()},
       [&](const variable_list&) -> variable_list {
-        call->rows = start_lookup(tokens);
+        call->rows = start_lookup(tokens, pass.in_flight());
         return {placeholder(options)};
       },
       [this, call, tokens](const variable_list&) -> variable_list {

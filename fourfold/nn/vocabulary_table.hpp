@@ -21,12 +21,16 @@ class VocabularyTable : public Layer {
  public:
   /// The rows of `tokens` as a hidden state. `tokens` are those of the samples of this rank's data
   /// and z.
-  Flow<Tensor> lookup_flow(Tensor tokens) const;
-  Tensor lookup(const Tensor& tokens) const { return run(lookup_flow(tokens)); }
+  Flow<Tensor> lookup_flow(Tensor tokens, const Pass& pass) const;
+  Tensor lookup(const Tensor& tokens, const Pass& pass) const {
+    return run(lookup_flow(tokens, pass));
+  }
 
   /// Returns hidden · tableᵀ. Its columns are split over `logit_axes`.
-  virtual Flow<Tensor> logits_flow(Tensor hidden) const = 0;
-  Tensor logits(const Tensor& hidden) const { return run(logits_flow(hidden)); }
+  virtual Flow<Tensor> logits_flow(Tensor hidden, const Pass& pass) const = 0;
+  Tensor logits(const Tensor& hidden, const Pass& pass) const {
+    return run(logits_flow(hidden, pass));
+  }
 
   const grid::Axes& logit_axes() const { return logit_axes_; }
   /// The tokens whose logits this rank has. They are also the rows of the table that this rank
@@ -40,7 +44,7 @@ class VocabularyTable : public Layer {
 
  protected:
   /// These move rows of the table to the hidden state, and gradients back.
-  virtual tensor::Pending start_lookup(const Tensor& tokens) const = 0;
+  virtual tensor::Pending start_lookup(const Tensor& tokens, tensor::InFlight& in_flight) const = 0;
   virtual Tensor end_lookup(tensor::Pending& rows) const = 0;
   virtual tensor::Pending start_lookup_gradient(const Tensor& gradient) const = 0;
   /// Adds the gradient that has arrived to the gradient of the parameter.

@@ -5,10 +5,17 @@
 #include <utility>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 
 namespace fourfold::optim {
 
 namespace {
+
+/// Waits for the sums of gradients that backward passes have left under way.
+void drain(tensor::InFlight& in_flight) {
+  const comm::PhaseScope phase(schedule::Phase::kBackward);
+  in_flight.sums().drain();
+}
 
 /// Parameters that are communicated in one operation.
 struct Segment {
@@ -86,19 +93,19 @@ class Packers {
 
 }  // namespace
 
-AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec)
+AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& groups, const AdamWSpec& spec)
     : mesh_(&mesh), spec_(spec) {
   nn::Parameters all;
-  for (const nn::Parameters& stage : stages) all.insert(all.end(), stage.begin(), stage.end());
+  for (const nn::Parameters& group : groups) all.insert(all.end(), group.begin(), group.end());
   nn::check_parameters(mesh, all, "AdamW");
   for (const nn::ParameterPtr& p : all) p->collector().check_free();
   std::vector<Segment> segments;
   // Matrices and vectors may have different types, and have different decay.
   Packers packers(mesh, spec.decay, segments);
   std::size_t use = 0;
-  for (const nn::Parameters& stage : stages) {
-    for (const nn::ParameterPtr& p : stage) packers.of(*p).add(p, use++);
-    if (&stage == &stages.front()) packers.close();
+  for (const nn::Parameters& group : groups) {
+    for (const nn::ParameterPtr& p : group) packers.of(*p).add(p, use++);
+    if (&group == &groups.front()) packers.close();
   }
   packers.close();
   std::sort(segments.begin(), segments.end(),
@@ -108,15 +115,15 @@ AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const 
   }
 }
 
-AdamW::Step AdamW::begin_step(std::int64_t passes) {
+AdamW::Step AdamW::begin_step(tensor::InFlight& in_flight, std::int64_t passes) {
   if (in_step_) {
     throw InvariantError("begin_step within a step: update it, or let go of it, before the next");
   }
   if (passes < 1) throw InvariantError(concat("begin_step(", passes, "): a step has passes"));
-  mesh_->backlog().drain();  // left over from a step without an update
-  for (FlatGroup& group : groups_) group.begin_step(passes);
+  in_flight.sums().drain();  // left over from a step without an update
+  for (FlatGroup& group : groups_) group.begin_step(in_flight, passes);
   in_step_ = true;
-  return Step(*this);
+  return Step(*this, in_flight);
 }
 
 void AdamW::end_step() {
@@ -136,13 +143,13 @@ void AdamW::Step::begin_pass() {
 void AdamW::Step::begin_pass(const nn::Parameters& parameters) {
   check("begin_pass", State::kPasses, " after reduce_gradients");
   // Gradients that are summed pass by pass must not mix with those of the next pass.
-  if (optimizer_->spec_.zero == Zero::kGradients) optimizer_->mesh_->backlog().drain();
+  if (optimizer_->spec_.zero == Zero::kGradients) drain(*in_flight_);
   for (const nn::ParameterPtr& p : parameters) p->collector().begin_pass();
 }
 
 double AdamW::Step::reduce_gradients() {
   check("reduce_gradients", State::kPasses, " for a second time");
-  const double squares = optimizer_->reduce_gradients();
+  const double squares = optimizer_->reduce_gradients(*in_flight_);
   state_ = State::kReduced;
   return squares;
 }
@@ -158,8 +165,9 @@ void AdamW::Step::end() {
   if (std::exchange(state_, State::kEnded) != State::kEnded) optimizer_->end_step();
 }
 
-double AdamW::reduce_gradients() {
-  mesh_->backlog().drain();
+double AdamW::reduce_gradients(tensor::InFlight& in_flight) {
+  drain(in_flight);
+  const comm::PhaseScope phase(schedule::Phase::kUpdate);
   for (const FlatGroup& group : groups_) {
     for (const nn::ParameterPtr& p : group.parameters()) p->collector().check_passes_done();
   }
@@ -183,6 +191,7 @@ Health AdamW::gradient_health(const nn::Parameter& parameter) const {
 }
 
 void AdamW::update(std::int64_t number, double rate, double gradient_scale) {
+  const comm::PhaseScope phase(schedule::Phase::kUpdate);
   const kernels::AdamStep numbers{.rate = rate,
                                   .beta1 = spec_.beta1,
                                   .beta2 = spec_.beta2,

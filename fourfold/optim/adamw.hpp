@@ -25,22 +25,23 @@ class AdamW {
 
   /// Takes over the memory of the parameters and their gradients. The parameters are given in the
   /// order of use, so that gradients are completed in about the reverse order. The parameters of
-  /// the first stage, which the backward pass reaches last, are not communicated together with
+  /// the first group, which the backward pass reaches last, are not communicated together with
   /// others. Throws InvariantError for a list that contains null, that contains a parameter or a
   /// name twice, or that contains a parameter of another mesh or optimizer.
-  AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& stages, const AdamWSpec& spec);
+  AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& groups, const AdamWSpec& spec);
   AdamW(const Mesh& mesh, const nn::Parameters& parameters, const AdamWSpec& spec)
       : AdamW(mesh, std::vector<nn::Parameters>{parameters}, spec) {}
 
   /// Begins a step of `passes` backward passes, whose gradients are added up. Earlier gradients are
-  /// discarded. Throws InvariantError when a step is under way.
-  [[nodiscard]] Step begin_step(std::int64_t passes = 1);
+  /// discarded. `in_flight` is that of the passes, and must outlive the step. Throws InvariantError
+  /// when a step is under way.
+  [[nodiscard]] Step begin_step(tensor::InFlight& in_flight, std::int64_t passes = 1);
 
   /// Must be called after `reduce_gradients`.
   Health gradient_health(const nn::Parameter& parameter) const;
 
  private:
-  double reduce_gradients();
+  double reduce_gradients(tensor::InFlight& in_flight);
   void update(std::int64_t number, double rate, double gradient_scale);
   void end_step();
 
@@ -54,7 +55,8 @@ class AdamW {
 /// InvariantError that says what is missing, and so does a gradient that arrives outside of the
 /// passes:
 ///
-///     optim::AdamW::Step step = optimizer.begin_step(passes);
+///     tensor::InFlight in_flight(mesh);
+///     optim::AdamW::Step step = optimizer.begin_step(in_flight, passes);
 ///     for (...) {
 ///       step.begin_pass();
 ///       loss_of(...).backward();
@@ -88,11 +90,13 @@ class AdamW::Step {
   friend class AdamW;
   enum class State { kPasses, kReduced, kEnded };
 
-  explicit Step(AdamW& optimizer) : optimizer_(&optimizer) {}
+  Step(AdamW& optimizer, tensor::InFlight& in_flight)
+      : optimizer_(&optimizer), in_flight_(&in_flight) {}
   void check(const char* call, State expected, const char* otherwise) const;
   void end();
 
   AdamW* optimizer_;
+  tensor::InFlight* in_flight_;
   State state_ = State::kPasses;
 };
 

@@ -4,8 +4,8 @@
 #include <ATen/ops/isfinite.h>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/work.hpp"
 
 namespace fourfold::optim {
 
@@ -115,7 +115,8 @@ grid::Range FlatGroup::part_range() const {
 
 // --- gradients
 
-void FlatGroup::begin_step(std::int64_t passes) {
+void FlatGroup::begin_step(tensor::InFlight& in_flight, std::int64_t passes) {
+  in_flight_ = &in_flight;
   reduction_.wait();  // left over from a step without an update
   for (const nn::ParameterPtr& p : parameters_) {
     if (sums_passes()) {
@@ -127,7 +128,6 @@ void FlatGroup::begin_step(std::int64_t passes) {
   }
   if (sums_passes()) gradients_ = Tensor();
   incomplete_ = parameters_.size();
-  in_step_ = true;
   has_sums_ = false;
   reducing_ = false;
   // In the first step, or after a validation, the values are treated as those that arrive after an
@@ -136,7 +136,7 @@ void FlatGroup::begin_step(std::int64_t passes) {
 }
 
 void FlatGroup::end_step() {
-  in_step_ = false;
+  in_flight_ = nullptr;
   for (const nn::ParameterPtr& p : parameters_) p->collector().end_step();
 }
 
@@ -144,13 +144,15 @@ void FlatGroup::end_step() {
 void FlatGroup::provide_memory(nn::Parameter&) {
   if (sums_passes()) {
     gradients_ = zeros(count_, own_gradients_.scalar_type(), *mesh_, MemoryClass::kGradients);
+    const comm::LayerScope scope("");  // they are those of many layers
+    mesh_->compute("zeros of gradients", tensor::loop_over(gradients_, 1));
   }
   place_gradients();
 }
 
 void FlatGroup::complete(nn::Parameter&, bool last) {
   const comm::LayerScope scope("");  // the layer that came last is only one of many
-  if (!in_step_ || (!last && !sums_passes())) return;
+  if (in_flight_ == nullptr || (!last && !sums_passes())) return;
   if (--incomplete_ > 0) return;
   if (sums_passes()) return sum_pass();
   if (mesh_->overlap().data) reduce_gradients();
@@ -170,20 +172,21 @@ void FlatGroup::sum_pass() {
     add_pass(sums);
   };
   if (!mesh_->overlap().data) return finish();
-  mesh_->backlog().add(static_cast<std::int64_t>(all.nbytes()), finish);
+  in_flight_->sums().add(static_cast<std::int64_t>(all.nbytes()), finish);
 }
 
 void FlatGroup::add_pass(const Tensor& sums) {
+  const comm::LayerScope scope("");
   if (std::exchange(has_sums_, true)) {
-    kernels::add_to(own_gradients_, sums);
+    tensor::add_to(*mesh_, "sum of passes", own_gradients_, sums);
   } else {
-    own_gradients_.copy_(sums);
+    tensor::copy(*mesh_, "copy of a pass", own_gradients_, sums);
   }
 }
 
 void FlatGroup::reduce_gradients() {
   if (sums_passes()) {
-    mesh_->backlog().drain();
+    in_flight_->sums().drain();
     FOURFOLD_CHECK(has_sums_ && incomplete_ == parameters_.size(), parameters_[0]->name(),
                    " or one that travels with it has no gradient");
     return;
@@ -203,8 +206,7 @@ double FlatGroup::sum_of_squares() {
   reduction_.wait();
   const Tensor counted = zero_ == Zero::kNothing ? part(own_gradients_) : own_gradients_;
   const double sum = kernels::sum_of_squares(counted);
-  mesh_->compute("norm of gradients", 2.0 * static_cast<double>(counted.numel()),
-                 static_cast<std::int64_t>(counted.nbytes()));
+  mesh_->compute("norm of gradients", tensor::loop_over(counted, 1, 2));
   return sum;
 }
 
@@ -243,9 +245,12 @@ void FlatGroup::update(kernels::AdamStep step) {
   const bool same = values_.scalar_type() == own_values_.scalar_type();
   kernels::adamw(own_values_, own_gradients_, mean_, square_, same ? own_values_ : own(values_),
                  step);
-  // Gradient, value and both moments are read; value and moments are written.
-  mesh_->compute("adamw", 15.0 * static_cast<double>(mean_.numel()),
-                 7 * static_cast<std::int64_t>(mean_.nbytes()));
+  // Gradient, value and both moments are read; value and moments are written, and the value in the
+  // type of computation.
+  schedule::Arithmetic arithmetic = tensor::loop_over(mean_, 7, 15);
+  arithmetic.work = schedule::Work::kOptimizer;
+  if (!same) arithmetic.bytes += Bytes(static_cast<std::int64_t>(own(values_).nbytes()));
+  mesh_->compute("adamw", arithmetic);
 }
 
 void FlatGroup::gather_values() {

@@ -15,7 +15,7 @@ using at::Tensor;
 using tensor::Mesh;
 
 /// Which data is split over the ranks that have the same shard of a parameter
-/// (ParameterSpec::replicas): the stages of ZeRO.
+/// (ParameterSpec::replicas): the levels of ZeRO.
 enum class Zero {
   kNothing,    ///< nothing: each rank keeps and updates everything (plain data parallelism)
   kMoments,    ///< moments and master copies: each rank updates its part (ZeRO-1)
@@ -40,7 +40,7 @@ class FlatGroup final : private nn::GradientSink {
 
   /// Discards the gradients. When the last of `passes` passes has completed all gradients, their
   /// sum over the replicas begins by itself.
-  void begin_step(std::int64_t passes);
+  void begin_step(tensor::InFlight& in_flight, std::int64_t passes);
   /// Ends the step, with or without an update. Gradients that arrive later are ignored.
   void end_step();
   /// Begins the sum over the replicas if it has not begun.
@@ -92,8 +92,8 @@ class FlatGroup final : private nn::GradientSink {
   Tensor mean_;
   Tensor square_;
   std::size_t incomplete_ = 0;  // parameters whose gradients the last pass has not completed
-  bool in_step_ = false;
-  bool has_sums_ = false;  // whether there are sums of an earlier pass
+  tensor::InFlight* in_flight_ = nullptr;  // that of the step; null outside of steps
+  bool has_sums_ = false;                  // whether there are sums of an earlier pass
   bool reducing_ = false;
   comm::Work reduction_;
   std::shared_ptr<nn::Arrival> arrival_;  // of the newest values

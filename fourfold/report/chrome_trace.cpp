@@ -66,6 +66,8 @@ void write_span(Writer& writer, int rank, std::size_t row, const Span& span) {
   if (span.bytes > Bytes()) args["bytes"] = span.bytes.value();
   if (span.flops > Flops()) args["flops"] = span.flops.value();
   if (!span.axes.empty()) args["axes"] = span.axes;
+  if (span.work) args["work"] = schedule::to_string(*span.work);
+  if (span.phase) args["phase"] = schedule::to_string(*span.phase);
   switch (span.kind) {
     case Span::Kind::kCompute:
       writer.span(rank, row, label_of(span), "compute", span.begin, span.end, std::move(args));

@@ -47,6 +47,7 @@ std::string describe(const Span& span) {
   text += concat(", ", span.end - span.begin);
   if (span.bytes > Bytes()) text += concat(", ", span.bytes);
   if (span.flops > Flops()) text += concat(", ", span.flops);
+  if (span.phase) text += concat(", ", *span.phase);
   return text;
 }
 
@@ -119,7 +120,7 @@ class Picture {
 
 std::vector<LegendEntry> legend_of(const std::set<std::string>& colours, const Palette& palette) {
   std::vector<LegendEntry> entries = {
-      {"compute", "compute"}, {"other", "between phases"}, {"wait", "waiting"}};
+      {"compute", "compute"}, {"other", "between compute"}, {"wait", "waiting"}};
   for (const std::string& axes : palette.axes()) {
     entries.push_back({palette.of_axes(axes), "communication over " + axes});
   }

@@ -1,5 +1,6 @@
 // What one rank does in a training step, as a value. A schedule is recorded from a real run or a
-// dry run; the planner computes its cost and the simulator replays it.
+// dry run; the planner computes its cost and the simulator replays it. Replaying it again and again
+// is the training.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,22 +14,13 @@
 #include "fourfold/base/units.hpp"
 #include "fourfold/grid/axis.hpp"
 #include "fourfold/schedule/collective.hpp"
+#include "fourfold/schedule/compute.hpp"
 #include "fourfold/schedule/wire.hpp"
 
 namespace fourfold::schedule {
 
-/// A stretch of arithmetic on the compute stream.
-struct Compute {
-  std::string name;  ///< its kind: "linear dW"
-  Flops flops;
-  Bytes bytes;          ///< read and written in memory
-  std::string layer{};  ///< "h.3.mlp.c_fc"; empty: none
-
-  bool operator==(const Compute&) const = default;
-};
-
 /// An operation handed to its queue (`queue_of`). It runs when all earlier operations of the queue
-/// are done.
+/// are done. The members of its group are those of `Grid::group(axes, rank)`, in this order.
 struct Issue {
   Collective collective;
   grid::Axes axes;
@@ -54,7 +46,8 @@ struct Queue {
 };
 Queue queue_of(const Issue& issue);
 
-/// The compute stream is blocked until operation `number` is done.
+/// The compute stream is blocked until operation `number` is done. A number below 0 is an operation
+/// of the step before, which is equal to this one: -1 is the last one that it issued.
 struct Wait {
   std::int64_t number = 0;
 
@@ -66,10 +59,11 @@ using Step = std::variant<Compute, Issue, Wait>;
 /// Steps in the order of the compute stream.
 class Schedule {
  public:
-  void compute(std::string name, Flops flops, Bytes bytes, std::string layer = {});
+  void compute(Compute step);
   /// Returns the operation's number, for `wait`.
   std::int64_t issue(const Collective& collective, const grid::Axes& axes, int group_size,
                      int index, int lane, Reach reach = Reach::kHost);
+  /// Throws InvariantError for an operation of this step that was not issued.
   void wait(std::int64_t number);
 
   const std::vector<Step>& steps() const { return steps_; }
@@ -84,6 +78,11 @@ class Schedule {
   std::vector<Step> steps_;
   std::int64_t operations_ = 0;
 };
+
+/// Throws InvariantError unless replaying `step` again and again is what a rank does that has done
+/// `before` and then `step`: both issue the same operations, and every operation is waited for
+/// once, in its own step or in the next.
+void check_periodic(const Schedule& before, const Schedule& step);
 
 /// One line for each step.
 std::string to_string(const Step& step);

@@ -18,6 +18,10 @@ std::string_view to_string(Algorithm algorithm) {
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
+std::string_view to_string(Reach reach) {
+  return reach == Reach::kHost ? "host" : "network";
+}
+
 Segments segments_of(Priority priority, Reach reach) {
   const bool urgent = priority == Priority::kUrgent;
   if (reach == Reach::kNetwork) return {60_KiB, urgent ? 8 : 6};

@@ -30,6 +30,7 @@ std::string_view to_string(Algorithm algorithm);
 
 /// Whether a group lies inside one host or spans several.
 enum class Reach : std::uint8_t { kHost, kNetwork };
+std::string_view to_string(Reach reach);  ///< "host", "network"
 
 /// How operations cut their messages: at most `bytes` each, with `window` of them in flight in each
 /// direction. Inside a host one copy moves a message, and longer messages are better. Over a

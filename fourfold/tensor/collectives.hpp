@@ -28,7 +28,7 @@ class [[nodiscard]] Pending {
   ~Pending() = default;
 
   /// Waits for the operation, and keeps the tensor for `wait`.
-  void settle() { work_.wait(); }
+  void finish() { work_.wait(); }
 
   /// Whether there is anything to wait for.
   bool under_way() const { return source_.defined(); }

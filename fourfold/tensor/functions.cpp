@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/tensor/functions.hpp"
 
-#include <utility>
-
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/tensor/node.hpp"
 
 namespace fourfold::tensor {
 
@@ -14,15 +13,10 @@ namespace {
 
 using comm::Communicator;
 
-/// The group over which a value moves, as the autograd graph stores it.
+/// The group over which a value moves.
 struct Over {
   Communicator comm;
   std::int64_t where = 0;  // the dimension or the root, for moves that have one
-};
-
-struct Kept : torch::CustomClassHolder {
-  explicit Kept(Over held) : over(std::move(held)) {}
-  Over over;
 };
 
 // --- moves, without gradients
@@ -91,23 +85,16 @@ Tensor no_gradient(const Over& over, const Tensor& /*gradient*/) {
 
 using Move = Tensor (*)(const Over&, const Tensor&);
 
-/// Two moves, each of which is the backward pass of the other.
-template <Move kThere, Move kBack>
-class Pair : public torch::autograd::Function<Pair<kThere, kBack>> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& value, const Over& over) {
-    context->saved_data["over"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(over));
-    return kThere(over, value);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto kept = context->saved_data["over"].toCapsule();
-    const Over& over = static_cast<const Kept&>(*kept).over;
-    // The backward pass is called as a differentiable function, so that a graph of the gradient is
-    // built where one is wanted.
-    return {Pair<kBack, kThere>::apply(gradients[0], over), Tensor()};
-  }
-};
+/// Makes the move `there`. The two moves are each the backward pass of the other.
+Tensor moved(const Over& over, const Tensor& value, Move there, Move back) {
+  return node(
+      {value}, [&](const variable_list& in) -> variable_list { return {there(over, in[0])}; },
+      // The backward pass is a differentiable function, so that a graph of the gradient is built
+      // where one is wanted.
+      [over, there, back](const variable_list& gradients) -> variable_list {
+        return {moved(over, gradients[0], back, there)};
+      })[0];
+}
 
 // --- checks
 
@@ -144,10 +131,11 @@ int checked_root(const Communicator& comm, const Tensor& value, int root) {
   return root;
 }
 
+/// The same, except that a group of one moves nothing.
 template <Move kThere, Move kBack>
 Tensor pass(const Communicator& comm, const Tensor& value, std::int64_t where = 0) {
   if (comm.size() == 1) return value;
-  return Pair<kThere, kBack>::apply(value, Over{comm, where});
+  return moved({comm, where}, value, kThere, kBack);
 }
 
 }  // namespace
@@ -188,7 +176,7 @@ Tensor partial_to_root(const Communicator& comm, const Tensor& summand, int root
 
 Tensor maximum_to_copies(const Communicator& comm, const Tensor& value) {
   check_value(value);
-  return Pair<maximum, no_gradient>::apply(value, Over{comm});
+  return moved({comm}, value, maximum, no_gradient);
 }
 
 }  // namespace fourfold::tensor

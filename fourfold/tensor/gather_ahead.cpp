@@ -127,10 +127,4 @@ void GatherAhead::end_pass() {
   if (!again_) plan_ = nullptr;
 }
 
-void GatherAhead::abandon() {
-  plan_ = nullptr;
-  use_ = next_ = 0;
-  there_.clear();
-}
-
 }  // namespace fourfold::tensor

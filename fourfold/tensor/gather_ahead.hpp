@@ -83,8 +83,6 @@ class GatherAhead {
   void begin_pass(const GatherPlan& plan, bool again);
   /// Ends the pass. All uses of the plan must have come.
   void end_pass();
-  /// Drops everything after a pass has failed.
-  void abandon();
 
   /// Records the names of the units that are taken from now on. A null pointer stops this.
   void learn(std::vector<std::string>* names) { names_ = names; }

@@ -13,6 +13,8 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Device.h>
 
+#include "fourfold/base/error.hpp"
+
 namespace fourfold::tensor {
 
 std::string_view to_string(MemoryClass kind) {
@@ -27,6 +29,10 @@ Bytes MemoryUse::total() const {
   return sum;
 }
 
+namespace {
+constexpr Bytes kNoLimit{std::numeric_limits<std::int64_t>::max()};
+}
+
 /// The counts of a meter. The tally outlives its meter, since tensors may do so.
 class MemoryTally {
  public:
@@ -36,6 +42,17 @@ class MemoryTally {
     now_.by_class[index] += Bytes(bytes);
     peaks_.by_class[index] = std::max(peaks_.by_class[index], now_.by_class[index]);
     if (now_.total() > at_peak_.total()) at_peak_ = now_;
+  }
+  /// Throws ConfigError if an allocation of that size would exceed the limit.
+  void check_limit(MemoryClass kind, std::int64_t bytes) const {
+    const std::lock_guard lock(mutex_);
+    if (kind == MemoryClass::kWorkspace || now_.total() + Bytes(bytes) <= limit_) return;
+    throw ConfigError(describe_({kind, Bytes(bytes), now_, limit_}));
+  }
+  void set_limit(Bytes limit, std::function<std::string(const MemoryExcess&)> describe) {
+    const std::lock_guard lock(mutex_);
+    limit_ = limit;
+    describe_ = std::move(describe);
   }
   MemoryUse now() const {
     const std::lock_guard lock(mutex_);
@@ -60,12 +77,21 @@ class MemoryTally {
   MemoryUse now_;
   MemoryUse at_peak_;
   MemoryUse peaks_;
+  Bytes limit_ = kNoLimit;
+  std::function<std::string(const MemoryExcess&)> describe_;
 };
 
 namespace {
 
 thread_local std::shared_ptr<MemoryTally> thread_tally;
 thread_local MemoryClass thread_class = MemoryClass::kActivations;
+
+/// Must be called before anything is allocated.
+void check_limit(std::size_t bytes) {
+  if (thread_tally != nullptr) {
+    thread_tally->check_limit(thread_class, static_cast<std::int64_t>(bytes));
+  }
+}
 
 /// A piece of memory of another allocator, and the tally that counts it.
 struct Piece {
@@ -139,6 +165,7 @@ class MainMemory final : public CountingAllocator {
     if (bytes == 0) return {nullptr, nullptr, &free_data, c10::Device(c10::kCPU)};
     TORCH_CHECK(bytes <= std::numeric_limits<std::size_t>::max() - kHeader, "no memory for ", bytes,
                 " bytes");
+    check_limit(bytes);
     c10::DataPtr memory = from_inner(bytes + kHeader);
     const c10::Device device = memory.device();
     auto* start = static_cast<std::byte*>(memory.get());
@@ -157,6 +184,7 @@ class MetaMemory final : public CountingAllocator {
   static void free_piece(void* piece) { delete static_cast<Piece*>(piece); }
 
   c10::DataPtr take(std::size_t bytes) const override {
+    check_limit(bytes);
     c10::DataPtr memory = from_inner(bytes);
     if (thread_tally == nullptr || bytes == 0) return memory;
     void* data = memory.get();
@@ -192,6 +220,12 @@ MemoryUse MemoryMeter::peaks() const {
 }
 void MemoryMeter::reset_peak() {
   tally_->reset_peak();
+}
+void MemoryMeter::set_limit(Bytes limit, std::function<std::string(const MemoryExcess&)> describe) {
+  tally_->set_limit(limit, std::move(describe));
+}
+void MemoryMeter::lift_limit() {
+  tally_->set_limit(kNoLimit, nullptr);
 }
 
 MemoryMeter::Counting::Counting(const MemoryMeter& meter)

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,6 +43,14 @@ struct MemoryUse {
   bool operator==(const MemoryUse&) const = default;
 };
 
+/// An allocation that would exceed a limit.
+struct MemoryExcess {
+  MemoryClass kind{};  ///< of the allocation
+  Bytes bytes;         ///< of the allocation
+  MemoryUse use;       ///< before it
+  Bytes limit;
+};
+
 /// Counts the tensors that a thread allocates while a `Counting` of this meter is alive in that
 /// thread. A tensor is counted until it is freed, by whichever thread.
 class MemoryMeter {
@@ -54,6 +63,11 @@ class MemoryMeter {
   /// The peak of each class. The peaks need not have been at the same time.
   MemoryUse peaks() const;
   void reset_peak();
+
+  /// From now on an allocation with which the total would be above `limit` throws ConfigError with
+  /// the text that `describe` makes. Workspace is not limited, since no total contains it.
+  void set_limit(Bytes limit, std::function<std::string(const MemoryExcess&)> describe);
+  void lift_limit();
 
   /// Makes this meter count the allocations of the calling thread.
   class Counting {

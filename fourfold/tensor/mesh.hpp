@@ -1,5 +1,4 @@
-// One rank's place on the grid: its communicators, the device of its tensors, and the communication
-// that outlives a layer.
+// One rank's place on the grid: its coordinates, its communicators, and the device of its tensors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +9,6 @@
 
 #include "fourfold/comm/world.hpp"
 #include "fourfold/grid/grid.hpp"
-#include "fourfold/tensor/backlog.hpp"
-#include "fourfold/tensor/gather_again.hpp"
-#include "fourfold/tensor/gather_ahead.hpp"
 #include "fourfold/tensor/groups.hpp"
 #include "fourfold/tensor/overlap.hpp"
 
@@ -57,27 +53,17 @@ class Mesh {
   /// The communicator of all ranks.
   const comm::Communicator& everyone() const { return groups_.everyone(); }
 
+  /// Which communication may overlap with compute.
   const Overlap& overlap() const { return overlap_; }
-  /// Sums of gradients that are under way.
-  Backlog& backlog() const { return backlog_; }
-  /// Must be called after a layer has issued sums of gradients. Waits for the sums unless they may
-  /// overlap.
-  void settle_gradients() const {
-    if (!overlap_.weight_gradients) backlog_.drain();
-  }
-  /// The weights that are gathered.
-  GatherAhead& gathers() const { return gathers_; }
-  /// The inputs of layers that the backward pass gathers again.
-  GatherAgain& inputs() const { return inputs_; }
 
   /// Whether this is a dry run: nothing is computed, and tensors have no memory.
   bool dry() const { return dry_; }
   c10::Device device() const { return dry_ ? c10::kMeta : c10::kCPU; }
 
-  /// Reports to the observers of the world that the rank has computed until now, for the layer of
-  /// the innermost LayerScope.
-  void compute(const char* name, double flops, std::int64_t bytes) const {
-    world_->computed(name, Flops(flops), Bytes(bytes));
+  /// Reports to the observers of the world that the rank has computed until now, in the phase of
+  /// the innermost PhaseScope and for the layer of the innermost LayerScope.
+  void compute(const char* name, const schedule::Arithmetic& arithmetic) const {
+    world_->computed(name, arithmetic);
   }
 
   /// The names of the groups that this rank has joined, as the counters use them: "all", "x",
@@ -94,12 +80,9 @@ class Mesh {
   grid::Coord coord_;
   bool dry_;
   Overlap overlap_;
-  // These are mutable because communicators and operations under way belong to the rank, while
-  // layers see a constant mesh.
+  // This is mutable because a layer, which sees a constant mesh, may be the first to ask for a
+  // communicator. Which communicators exist changes no result.
   mutable Groups groups_;
-  mutable Backlog backlog_;
-  mutable GatherAhead gathers_;
-  mutable GatherAgain inputs_;
 };
 
 }  // namespace fourfold::tensor

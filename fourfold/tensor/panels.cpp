@@ -69,7 +69,7 @@ void PanelSums::send() {
   if (!behind_) works_[slot].wait();
 }
 
-void PanelSums::settle() {
+void PanelSums::finish() {
   // The older operation is waited for first.
   works_[static_cast<std::size_t>(sent_ % 2)].wait();
   works_[static_cast<std::size_t>((sent_ + 1) % 2)].wait();
@@ -77,7 +77,7 @@ void PanelSums::settle() {
 
 Tensor PanelSums::wait() {
   FOURFOLD_CHECK(sum_.defined(), "a sum that was not sent");
-  settle();
+  finish();
   summands_ = {};
   return std::move(sum_);
 }

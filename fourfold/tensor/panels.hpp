@@ -56,7 +56,7 @@ class PanelSums {
   /// Says that the summand is written, and starts its sum.
   void send();
   /// Waits for all sums, and keeps this rank's sum for `wait`.
-  void settle();
+  void finish();
   /// Waits and returns this rank's sum.
   Tensor wait();
 

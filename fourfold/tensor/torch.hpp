@@ -19,14 +19,5 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "fourfold/tensor/tensor.hpp"
-
-namespace fourfold::tensor {
-
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-}  // namespace fourfold::tensor

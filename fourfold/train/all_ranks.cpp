@@ -3,6 +3,7 @@
 
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/gemm_rate.hpp"
+#include "fourfold/tensor/memory.hpp"
 
 namespace fourfold::train {
 
@@ -19,7 +20,9 @@ std::vector<double> largest(const tensor::Mesh& mesh, std::vector<double> number
 
 FlopsPerSecond measure_gemm_rate(const tensor::Mesh& mesh, at::ScalarType type) {
   if (mesh.everyone().size() > 1) mesh.everyone().barrier().wait();
-  const comm::Phase phase = mesh.world().phase("measuring products");
+  const comm::LongWork long_work = mesh.world().long_work("measuring products");
+  const tensor::MemoryMeter aside;  // the measurement is not part of training
+  const tensor::MemoryMeter::Counting counting(aside);
   double rate = tensor::gemm_rate(tensor::dtype_of(type)).value();
   if (mesh.everyone().size() > 1) {
     mesh.everyone().all_reduce({&rate, 1, schedule::DType::kF64}).wait();

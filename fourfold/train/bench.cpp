@@ -8,6 +8,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/train/all_ranks.hpp"
+#include "fourfold/train/device.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
@@ -112,8 +113,9 @@ double mean_of_all(const Mesh& mesh, double number) {
 /// Trains with one strategy.
 void measure(BenchRow& row, comm::World& world, const Config& config, const Dataset& data,
              std::int64_t steps, FlopsPerSecond rate) {
-  const tensor::MemoryMeter meter;
+  tensor::MemoryMeter meter;
   const tensor::MemoryMeter::Counting counting(meter);
+  Device device(world, config.device, meter);
   const Recipe recipe = recipe_of(config);
   const Mesh mesh(world, grid::Grid(config.parallel.sizes, config.parallel.placement),
                   recipe.overlap);
@@ -125,14 +127,16 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   double exposed_share = 0;
   for (std::int64_t number = 1; number <= steps; ++number) {
     const Seconds begin = now();
+    device.begin_step();
     row.loss = trainer.step(number, read).loss;
+    device.end_step();
     const Seconds time = now() - begin;
     const comm::Counts of_step = world.take_counters();
     if (number > 1) exposed_share += exposed(of_step) / time;
     add(counts, of_step);
     times.push_back(time.value());
   }
-  trainer.settle();
+  trainer.finish();
   add(counts, world.counters());
   add_traffic(row, mesh, sent_in_a_step(counts, steps));
   const tensor::MemoryUse peaks = meter.peaks();
@@ -140,6 +144,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   for (const Bytes one : peaks.by_class) bytes.push_back(static_cast<double>(one.value()));
   const std::vector<Extent> memory = extents(mesh, bytes);
   std::copy(memory.begin(), memory.end(), row.memory.begin());
+  row.warning = device.warning(mesh);
   times = largest(mesh, std::move(times));
   // The first step is slower because of one-time work.
   if (steps > 1) times.erase(times.begin());
@@ -177,7 +182,7 @@ Bench compare(comm::World& world, const Config& config, const Dataset& data,
   {
     const Mesh all(world, grid::Grid({.data = world.size()}));
     bench.gemm_flops =
-        measure_gemm_rate(all, recipe_of(config).model->execution().precision.compute);
+        peak_rate(all, config.device, recipe_of(config).model->execution().precision.compute);
   }
   for (const std::string& name : strategies) {
     BenchRow row;

@@ -36,7 +36,8 @@ struct BenchRow {
   Extent messages;
   std::array<Extent, tensor::kMemoryClasses> memory{};  ///< the peak of each class, in bytes
   double mfu = 0;
-  double loss = 0;  ///< of the last step
+  double loss = 0;      ///< of the last step
+  std::string warning;  ///< if the machine was too slow for the emulated devices
 };
 
 struct Bench {

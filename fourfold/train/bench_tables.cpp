@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fourfold/base/text.hpp"
+#include "fourfold/base/text_table.hpp"
 #include "fourfold/train/bench.hpp"
 
 namespace fourfold::train {
@@ -13,35 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using tensor::MemoryClass;
-
-/// Rows of text in columns of sufficient width. The first two columns are aligned left, the others
-/// right.
-class Table {
- public:
-  explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  std::string text() const {
-    std::vector<std::size_t> widths(rows_[0].size(), 0);
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        const std::string space(widths[i] - row[i].size(), ' ');
-        line += i < 2 ? row[i] + space : space + row[i];
-        line += "  ";
-      }
-      text += std::string(trim(" " + line)) + "\n";
-    }
-    return text;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string number(const char* format, double value) {
   std::array<char, 32> text{};
@@ -78,8 +50,8 @@ Json json_of(const Extent& extent) {
 }  // namespace
 
 std::string to_table(const Bench& bench) {
-  Table main({"strategy", "grid", "step s", "exposed", "sent MB", "messages", "parameters MB",
-              "gradients MB", "optimizer MB", "activations MB", "mfu", "loss"});
+  TextTable main({"strategy", "grid", "step s", "exposed", "sent MB", "messages", "parameters MB",
+                  "gradients MB", "optimizer MB", "activations MB", "mfu", "loss"});
   std::set<std::string> axes;
   for (const BenchRow& row : bench.rows) {
     if (!row.refused.empty()) continue;
@@ -93,7 +65,7 @@ std::string to_table(const Bench& bench) {
   }
   std::vector<std::string> head = {"strategy", "grid"};
   head.insert(head.end(), axes.begin(), axes.end());
-  Table by_axes(head);
+  TextTable by_axes(head);
   for (const BenchRow& row : bench.rows) {
     if (!row.refused.empty()) continue;
     std::vector<std::string> line = {row.strategy, grid_of(row)};

@@ -43,8 +43,8 @@ Streams open_text(config::Config& config, Dataset& dataset,
   spec.tokenizer_folder = given_tokenizer(config);
   spec.validation = config.data.validation;
   spec.cache = config.data.cache;
-  spec.progress = [&](std::string_view stage, double done) {
-    show_progress(concat(stage, " ", config.data.text, ": ", static_cast<int>(100 * done), "%"));
+  spec.progress = [&](std::string_view task, double done) {
+    show_progress(concat(task, " ", config.data.text, ": ", static_cast<int>(100 * done), "%"));
   };
   const data::Prepared prepared = data::prepare(spec);
   dataset.tokenizer = data::load_tokenizer(prepared.tokenizer);

@@ -1,4 +1,4 @@
-// One training step of a GPT, real or dry, and what it needed.
+// One training step of a model, real or dry, and what it needed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace fourfold::train {
 
-/// What one rank does and holds in a step.
+/// What one rank does and holds in a step of the steady state, in which each step is like the one
+/// before: the schedule is periodic (schedule::check_periodic).
 struct StepRecord {
   schedule::Schedule schedule;
   comm::Counts counts;
@@ -21,8 +22,9 @@ struct StepRecord {
   Bytes peak() const { return std::max(construction.total(), at_peak.total()); }
 };
 
-/// Builds the model and its optimizer and runs one step on this world. On a recording world nothing
-/// is read or computed, and the record is that of a real run, except for times.
+/// Builds the model and its optimizer and runs two steps on this world; the record is that of the
+/// second. On a recording world nothing is read or computed, and the record is that of a real run,
+/// except for times. There the second step is left out where it cannot differ from the first.
 StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe& recipe,
                        const ReadSample& read);
 

@@ -46,6 +46,7 @@ std::int64_t first_bad(const nn::Parameters& parameters, const optim::AdamW& opt
   const auto n = static_cast<std::int64_t>(parameters.size());
   for (std::int64_t i = 0; i < n; ++i) {
     const nn::ParameterPtr& p = parameters[static_cast<std::size_t>(i)];
+    if (p) p->wait_for_values();
     if (p && !is_finite(p->value().detach())) return 2 * i;
   }
   if (!std::isfinite(loss)) return 2 * n;

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 
 namespace fourfold::train {
 
@@ -95,16 +96,17 @@ void Pipeline::keep_sending(Sent sent) {
 // --- passes
 
 std::vector<Tensor> Pipeline::forward(const Unit& unit, const std::vector<Tensor>& inputs,
-                                      std::int64_t terms, const ReadInput& read, bool training) {
+                                      std::int64_t terms, const ReadInput& read, nn::Pass pass) {
   const model::Part& here = part(unit);
   const model::Input input = read(unit.micro_batch, here.stage().first || here.stage().last);
-  std::vector<Tensor> outputs = here.pass(inputs, input, terms, training);
+  std::vector<Tensor> outputs = here.run(inputs, input, terms, pass);
   if (here.stage().last && !mesh_->dry()) loss_ += outputs[0].item<double>();
   return outputs;
 }
 
 void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients,
-                        const BeginPass& begin_pass) {
+                        const BeginPass& begin_pass, tensor::InFlight& in_flight) {
+  const comm::PhaseScope phase(schedule::Phase::kBackward);
   const model::Part& here = part(unit);
   begin_pass(here.parameters());
   if (needs_shared_gradient(unit)) {
@@ -122,18 +124,19 @@ void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients,
     for (const Tensor& input : open.inputs) results.push_back(input.grad());
     keep_sending(send(std::move(results), false));
   }
-  if (here.stage().last && last_of_step(unit)) give_shared_gradient();
+  if (here.stage().last && last_of_step(unit)) give_shared_gradient(in_flight);
 }
 
-void Pipeline::give_shared_gradient() {
+void Pipeline::give_shared_gradient(tensor::InFlight& in_flight) {
   if (!shared_ || owns_shared_) return;
+  in_flight.sums().drain();
   const Tensor gradient = shared_->gradient();
   const comm::Communicator& along_pipe = mesh_->comm(Axis::kPipe, Purpose::kWeights);
   keep_sending({{gradient}, along_pipe.send(tensor::view(gradient), 0)});
 }
 
-double Pipeline::run(std::int64_t micro_batches, std::int64_t terms, const ReadInput& read,
-                     const BeginPass& begin_pass) {
+double Pipeline::run(tensor::InFlight& in_flight, std::int64_t micro_batches, std::int64_t terms,
+                     const ReadInput& read, const BeginPass& begin_pass) {
   micro_batches_ = micro_batches;
   loss_ = 0;
   if (shared_ && !owns_shared_) shared_->forget_gradient();
@@ -144,12 +147,12 @@ double Pipeline::run(std::int64_t micro_batches, std::int64_t terms, const ReadI
     std::vector<Tensor> arrived_now = arrived();
     if (i + 1 < units.size()) expect(units[i + 1]);
     if (!unit.forward) {
-      backward(unit, arrived_now, begin_pass);
+      backward(unit, arrived_now, begin_pass, in_flight);
       continue;
     }
     Open open;
     for (Tensor& input : arrived_now) open.inputs.push_back(input.set_requires_grad(true));
-    open.outputs = forward(unit, open.inputs, terms, read, true);
+    open.outputs = forward(unit, open.inputs, terms, read, nn::Pass(in_flight, true));
     if (!part(unit).stage().last) open.sent = send(open.outputs, true);
     open_[{unit.chunk, unit.micro_batch}] = std::move(open);
   }
@@ -160,8 +163,8 @@ double Pipeline::run(std::int64_t micro_batches, std::int64_t terms, const ReadI
   return loss_;
 }
 
-double Pipeline::run_forward(std::int64_t micro_batches, std::int64_t terms,
-                             const ReadInput& read) {
+double Pipeline::run_forward(tensor::InFlight& in_flight, std::int64_t micro_batches,
+                             std::int64_t terms, const ReadInput& read) {
   const at::NoGradGuard no_graph;
   micro_batches_ = micro_batches;
   loss_ = 0;
@@ -170,7 +173,7 @@ double Pipeline::run_forward(std::int64_t micro_batches, std::int64_t terms,
   for (std::size_t i = 0; i < units.size(); ++i) {
     const std::vector<Tensor> inputs = arrived();
     if (i + 1 < units.size()) expect(units[i + 1]);
-    const std::vector<Tensor> outputs = forward(units[i], inputs, terms, read, false);
+    const std::vector<Tensor> outputs = forward(units[i], inputs, terms, read, nn::Pass(in_flight));
     if (!part(units[i]).stage().last) keep_sending(send(outputs, true));
   }
   for (Sent& sent : sent_) sent.work.wait();
@@ -186,6 +189,7 @@ void Pipeline::send_shared() {
   if (!shared_) return;
   const comm::Communicator& along_pipe = mesh_->comm(Axis::kPipe, Purpose::kWeights);
   if (owns_shared_) {
+    shared_->wait_for_values();
     const Tensor values = shared_->value().detach();
     shared_sent_ = {{values}, along_pipe.send(tensor::view(values), places_ - 1)};
   } else {
@@ -195,9 +199,9 @@ void Pipeline::send_shared() {
   }
 }
 
-void Pipeline::settle() {
+void Pipeline::finish() {
   shared_sent_.work.wait();
-  if (shared_) static_cast<void>(shared_->value());
+  if (shared_) shared_->wait_for_values();
 }
 
 }  // namespace fourfold::train

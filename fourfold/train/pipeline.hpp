@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fourfold/model/stages.hpp"
-#include "fourfold/train/pipeline_schedule.hpp"
+#include "fourfold/train/pipeline_order.hpp"
 
 namespace fourfold::train {
 
@@ -30,17 +30,18 @@ class Pipeline {
 
   /// Runs all forward and backward passes of a step of `micro_batches` micro-batches. Returns the
   /// sum of the losses on ranks of the last stage, else 0.
-  double run(std::int64_t micro_batches, std::int64_t terms, const ReadInput& read,
-             const BeginPass& begin_pass);
+  double run(tensor::InFlight& in_flight, std::int64_t micro_batches, std::int64_t terms,
+             const ReadInput& read, const BeginPass& begin_pass);
 
   /// Runs only the forward passes, without a graph.
-  double run_forward(std::int64_t micro_batches, std::int64_t terms, const ReadInput& read);
+  double run_forward(tensor::InFlight& in_flight, std::int64_t micro_batches, std::int64_t terms,
+                     const ReadInput& read);
 
   /// Must be called after the parameters have changed. Sends the parameter that the first and the
   /// last stage share, if there is one, from the first to the last. Its next use waits for it.
   void send_shared();
   /// Waits until the shared parameter has arrived.
-  void settle();
+  void finish();
 
  private:
   struct Sent {
@@ -63,10 +64,10 @@ class Pipeline {
   Sent send(std::vector<Tensor> tensors, bool forward) const;
   void keep_sending(Sent sent);
   std::vector<Tensor> forward(const Unit& unit, const std::vector<Tensor>& inputs,
-                              std::int64_t terms, const ReadInput& read, bool training);
-  void backward(const Unit& unit, const std::vector<Tensor>& gradients,
-                const BeginPass& begin_pass);
-  void give_shared_gradient();
+                              std::int64_t terms, const ReadInput& read, nn::Pass pass);
+  void backward(const Unit& unit, const std::vector<Tensor>& gradients, const BeginPass& begin_pass,
+                tensor::InFlight& in_flight);
+  void give_shared_gradient(tensor::InFlight& in_flight);
 
   const Mesh* mesh_;
   const model::Stages* stages_;

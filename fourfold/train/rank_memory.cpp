@@ -23,19 +23,14 @@ std::string to_string(const RankMemory& memory) {
   return concat(memory.bytes, " (", memory.origin, ")");
 }
 
-namespace {
-
-/// The memory of the configuration; zero where it is not set.
-Bytes memory_of_device(const config::Config& config) {
+Bytes memory_of_device(const config::DeviceConfig& device) {
   constexpr double kGib = 1 << 30;
-  return Bytes(static_cast<std::int64_t>(config.device.memory_gib * kGib));
+  return Bytes(static_cast<std::int64_t>(device.memory_gib * kGib));
 }
-
-}  // namespace
 
 RankMemory memory_for_training(const config::Config& config, int ranks_here) {
   if (config.device.memory_gib > 0) {
-    return {memory_of_device(config), "device.memory_gib", true};
+    return {memory_of_device(config.device), "device.memory_gib", true};
   }
   const Bytes share(host_memory().available.value() / std::max(1, ranks_here));
   return {share - Bytes(share.value() / 8), "its share of the memory that is free on its host"};
@@ -57,7 +52,7 @@ RankMemory memory_for_training(const config::Config& config, const comm::World& 
 }
 
 RankMemory memory_for_dry_run(const config::Config& config) {
-  if (config.device.memory_gib > 0) return {memory_of_device(config), "device.memory_gib"};
+  if (config.device.memory_gib > 0) return {memory_of_device(config.device), "device.memory_gib"};
   return {host_memory().total,
           "the memory of this machine; device.memory_gib names that of another rank"};
 }

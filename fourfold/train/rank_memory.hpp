@@ -26,6 +26,9 @@ struct RankMemory {
 /// "64.0 GiB (device.memory_gib)".
 std::string to_string(const RankMemory& memory);
 
+/// device.memory_gib in bytes; zero if it is not set.
+Bytes memory_of_device(const config::DeviceConfig& device);
+
 /// The memory for training: device.memory_gib, or the free memory of this host divided by the
 /// number of ranks that run on it. An eighth of the free memory is reserved for everything that is
 /// not a tensor: messages in flight, samples, and memory that the allocator cannot use.

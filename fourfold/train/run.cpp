@@ -15,6 +15,7 @@
 #include "fourfold/report/chrome_trace.hpp"
 #include "fourfold/report/page.hpp"
 #include "fourfold/train/all_ranks.hpp"
+#include "fourfold/train/device.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/run_report.hpp"
@@ -63,11 +64,13 @@ class Run {
     }
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
                   recipe_.overlap);
+    device_.emplace(world, spec_.config.device, meter);
     make_trainer();
     metrics_.construction = meter.at_peak().total();
     if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
-    metrics_.gemm_flops = measure_gemm_rate(*mesh_, recipe_.model->execution().precision.compute);
-    meter.reset_peak();  // the measurement of products is not part of training
+    metrics_.gemm_flops =
+        peak_rate(*mesh_, spec_.config.device, recipe_.model->execution().precision.compute);
+    meter.reset_peak();
     make_folder();
   }
 
@@ -83,9 +86,11 @@ class Run {
   }
 
   void finish() {
+    const std::string too_slow = device_->warning(*mesh_);
+    device_.reset();  // what follows is the host's
     const tensor::MemoryUse peaks = meter_->peaks();
     const Bytes in_steps = meter_->at_peak().total();
-    trainer_->settle();
+    trainer_->finish();
     take_counts();
     checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "");
     if (tracer_) collect_traces();
@@ -99,9 +104,10 @@ class Run {
     metrics_.peak = std::max(metrics_.construction, largest_bytes(in_steps));
     metrics_.peak_rss = largest_bytes(peak_rss());
     if (!first_) return;
-    const comm::Phase phase = world_->phase("writing the results");
+    const comm::LongWork long_work = world_->long_work("writing the results");
     save_description();
     summarise();
+    if (!too_slow.empty()) say(too_slow);
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
     if (!spec_.report.empty()) {
       write_text(spec_.report,
@@ -112,7 +118,7 @@ class Run {
 
  private:
   void make_trainer() {
-    const comm::Phase phase = world_->phase("making the model");
+    const comm::LongWork long_work = world_->long_work("making the model");
     trainer_.emplace(*mesh_, recipe_, [this](const model::Part& part) {
       const std::string& weights = spec_.config.train.init_from;
       if (!weights.empty()) checkpoint::load_weights(*recipe_.model, part, weights);
@@ -121,7 +127,7 @@ class Run {
 
   void make_folder() {
     if (!first_) return;
-    const comm::Phase phase = world_->phase("making the run's folder");
+    const comm::LongWork long_work = world_->long_work("making the run's folder");
     folder_ = make_run_folder(spec_.out, spec_.name);
     write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
     files_.emplace(folder_);
@@ -132,6 +138,7 @@ class Run {
     say(describe(metrics_.facts));
     const nn::Batch batch = recipe_.model->batch(recipe_.micro_batch);
     say(describe(recipe_.overlap, trainer_->stages()[0].parts_of(batch)));
+    if (const std::string about = device_->about(); !about.empty()) say(about);
     say(concat("run folder ", folder_));
   }
 
@@ -148,8 +155,10 @@ class Run {
 
   void step(std::int64_t number, const ReadSample& read) {
     const Seconds begin = now();
+    device_->begin_step();
     if (tracer_) tracer_->begin_step(number);
     const StepResult result = trainer_->step(number, read);
+    device_->end_step();
     const Seconds seconds = now() - begin;
     const comm::Counts counts = take_counts();
     if (tracer_) tracer_->end_step(number);
@@ -184,9 +193,9 @@ class Run {
   }
 
   void collect_traces() {
-    trainer_->settle();
+    trainer_->finish();
     take_counts();
-    const comm::Phase phase = world_->phase("collecting traces");
+    const comm::LongWork long_work = world_->long_work("collecting traces");
     traces_ = tracer_->collect();
     tracer_.reset();
     world_->reset_counters();  // it does not belong to training
@@ -211,9 +220,9 @@ class Run {
 
   void validate(std::int64_t number) {
     if (!data_.validation) return;
-    trainer_->settle();
+    trainer_->finish();
     take_counts();
-    const comm::Phase phase = world_->phase("validating");
+    const comm::LongWork long_work = world_->long_work("validating");
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     world_->reset_counters();  // it does not belong to training
@@ -245,7 +254,9 @@ class Run {
     metrics_.mfu = metrics_.model_flops / metrics_.gemm_flops;
     say(concat("median step ", median, ", ", static_cast<std::int64_t>(metrics_.tokens_per_second),
                " tokens/s, ", metrics_.model_flops, " of ", metrics_.gemm_flops,
-               " that products reach here: mfu ", std::round(1000 * metrics_.mfu) / 1000));
+               spec_.config.device.gflops > 0 ? " of all devices: mfu "
+                                              : " that products reach here: mfu ",
+               std::round(1000 * metrics_.mfu) / 1000));
     say(concat("the whole run took ", short_time(metrics_.facts.total)));
     say(concat("the model is in ", folder_));
   }
@@ -260,6 +271,7 @@ class Run {
   Recipe recipe_;
   Flops flops_;  // of a step
   std::optional<Mesh> mesh_;
+  std::optional<Device> device_;  // until the last step has ended
   std::optional<Trainer> trainer_;
   std::string folder_;
   std::optional<MetricsFiles> files_;

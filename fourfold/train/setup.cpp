@@ -37,10 +37,10 @@ Recipe recipe_of(const config::Config& config) {
                       .epsilon = config.optim.eps,
                       .decay = config.optim.weight_decay,
                       .zero = static_cast<optim::Zero>(config.parallel.zero)};
-  recipe.rates = {.largest = config.optim.lr,
-                  .smallest = config.optim.min_lr,
-                  .warmup = config.optim.warmup,
-                  .steps = config.train.steps};
+  recipe.learning_rate = {.largest = config.optim.lr,
+                          .smallest = config.optim.min_lr,
+                          .warmup = config.optim.warmup,
+                          .steps = config.train.steps};
   recipe.clip = config.optim.clip;
   recipe.overlap = overlap_of(config.overlap);
   return recipe;

@@ -55,7 +55,7 @@ Dataset open_shared_dataset(comm::World& world, config::Config& config,
       world.communicator(grid::Grid({.x = world.size()}).everyone(world.rank()));
   Dataset dataset;
   const auto open = [&] {
-    const comm::Phase phase = world.phase("preparing the data");
+    const comm::LongWork long_work = world.long_work("preparing the data");
     const auto show = [&](const std::string& line) {
       if (first) show_progress(line);
     };

@@ -61,7 +61,7 @@ std::string settle_on_all_ranks(comm::World& world, config::Config& config,
   Decision decision;
   std::string text;
   if (world.rank() == 0) {
-    const comm::Phase phase = world.phase("choosing a grid");
+    const comm::LongWork long_work = world.long_work("choosing a grid");
     bool refused = false;
     try {
       text = settle(config, memory);

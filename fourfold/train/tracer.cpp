@@ -50,6 +50,17 @@ RankTrace own_trace(const Mesh& mesh, const comm::Timeline& timeline, Seconds of
 /// Bytes packed in words that a communicator can send. The first word is the number of bytes.
 using Words = std::vector<std::int64_t>;
 
+template <class Enum>
+json packed_optional(const std::optional<Enum>& value) {
+  return value ? json(static_cast<int>(*value)) : json();
+}
+
+template <class Enum>
+std::optional<Enum> unpacked_optional(const json& value) {
+  if (value.is_null()) return std::nullopt;
+  return static_cast<Enum>(value.get<int>());
+}
+
 Words packed(const RankTrace& trace) {
   json steps = json::array();
   for (const comm::Timeline::Step& step : trace.steps) {
@@ -58,7 +69,8 @@ Words packed(const RankTrace& trace) {
   json spans = json::array();
   for (const Span& s : trace.spans) {
     spans.push_back({static_cast<int>(s.kind), s.name, s.layer, s.axes, s.lane, s.flops.value(),
-                     s.bytes.value(), s.step, s.issued.value(), s.begin.value(), s.end.value()});
+                     s.bytes.value(), s.step, s.issued.value(), s.begin.value(), s.end.value(),
+                     packed_optional(s.work), packed_optional(s.phase)});
   }
   json lanes = json::array();
   for (const auto& [lane, name] : trace.lanes) lanes.push_back({lane, name});
@@ -87,6 +99,8 @@ RankTrace unpacked(const Words& words) {
                            .layer = s[2],
                            .axes = s[3],
                            .lane = s[4],
+                           .work = unpacked_optional<schedule::Work>(s[11]),
+                           .phase = unpacked_optional<schedule::Phase>(s[12]),
                            .flops = Flops(s[5]),
                            .bytes = Bytes(s[6]),
                            .step = s[7],

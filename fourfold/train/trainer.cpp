@@ -6,6 +6,7 @@
 #include <map>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/not_finite.hpp"
@@ -53,15 +54,17 @@ tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
     const nn::Batch batch = recipe.model->batch(recipe.micro_batch);
     const model::Input input{batch,
                              recipe.model->empty_data(nn::local_samples(dry, batch), dry.device())};
-    dry.gathers().learn(&names);
+    tensor::InFlight in_flight(dry);
+    in_flight.weights().learn(&names);
     if (twin.is_whole()) {
-      twin.whole().loss(input, 1, true).backward();
+      nn::Pass pass(in_flight, true);
+      twin.whole().loss(input, 1, pass).backward();
     } else {
       const auto same = [&](std::int64_t, bool) { return input; };
-      Pipeline(dry, twin).run(recipe.batch / recipe.micro_batch, 1, same,
+      Pipeline(dry, twin).run(in_flight, recipe.batch / recipe.micro_batch, 1, same,
                               [](const nn::Parameters&) {});
     }
-    dry.backlog().drain();
+    in_flight.sums().drain();
   }
   std::map<std::string, const tensor::Gatherable*> units;
   for (const tensor::Gatherable* unit : stages.gatherables()) units[unit->gather_name()] = unit;
@@ -93,7 +96,7 @@ Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
       pipeline_(mesh, stages_) {
   model::check_owners(mesh, stages_);
   for (int i = 0; fill && i < stages_.chunks(); ++i) fill(stages_[i]);
-  settle();  // from here on the copy of the table exists, too, which the optimizer does not have
+  finish();  // from here on the copy of the table exists, too, which the optimizer does not have
 }
 
 model::Input Trainer::read_input(std::int64_t first_sample, bool data,
@@ -124,48 +127,50 @@ ReadInput Trainer::reader(std::int64_t number, const ReadSample& read) const {
 }
 
 /// Runs a forward and a backward pass. Returns this rank's part of the loss.
-double Trainer::run_pass(const model::Input& input) {
-  const Tensor part = model().loss(input, recipe_.model->terms(recipe_.batch), true);
-  part.backward();
+double Trainer::run_pass(tensor::InFlight& in_flight, const model::Input& input) {
+  nn::Pass pass(in_flight, true);
+  const Tensor part = model().loss(input, recipe_.model->terms(recipe_.batch), pass);
+  {
+    const comm::PhaseScope phase(schedule::Phase::kBackward);
+    part.backward();
+  }
   return mesh_->dry() ? 0 : part.item<double>();
 }
 
 /// Runs the forward and backward passes of a step. Returns this rank's part of the loss.
-double Trainer::run_passes(optim::AdamW::Step& step, const ReadInput& read) {
+double Trainer::run_passes(tensor::InFlight& in_flight, optim::AdamW::Step& step,
+                           const ReadInput& read) {
   double loss = 0;
   for (std::int64_t i = 0; i < passes(); ++i) {
     step.begin_pass();
     const model::Input input = read(i, true);
-    mesh_->gathers().begin_pass(gathers_, i + 1 < passes());
-    loss += run_pass(input);
-    mesh_->gathers().end_pass();
+    in_flight.weights().begin_pass(gathers_, i + 1 < passes());
+    loss += run_pass(in_flight, input);
+    in_flight.weights().end_pass();
   }
   return loss;
 }
 
-double Trainer::run_pipeline(optim::AdamW::Step& step, const ReadInput& read) {
-  mesh_->gathers().begin_pass(gathers_, false);
+double Trainer::run_pipeline(tensor::InFlight& in_flight, optim::AdamW::Step& step,
+                             const ReadInput& read) {
+  in_flight.weights().begin_pass(gathers_, false);
   const double loss =
-      pipeline_.run(passes(), recipe_.model->terms(recipe_.batch), read,
+      pipeline_.run(in_flight, passes(), recipe_.model->terms(recipe_.batch), read,
                     [&](const nn::Parameters& parameters) { step.begin_pass(parameters); });
-  mesh_->gathers().end_pass();
+  in_flight.weights().end_pass();
   return loss;
 }
 
 StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
-  optim::AdamW::Step step = optimizer_.begin_step(passes());
+  tensor::InFlight in_flight(*mesh_);
+  optim::AdamW::Step step = optimizer_.begin_step(in_flight, passes());
   const ReadInput read_one = reader(number, read);
-  double loss = 0;
-  try {
-    loss = stages_.is_whole() ? run_passes(step, read_one) : run_pipeline(step, read_one);
-  } catch (...) {
-    mesh_->gathers().abandon();
-    throw;
-  }
+  const double loss = stages_.is_whole() ? run_passes(in_flight, step, read_one)
+                                         : run_pipeline(in_flight, step, read_one);
   const double squares = step.reduce_gradients();
   std::array<double, 2> sums = {stages_[0].counts_loss() ? loss : 0, squares};
   sum_over_everyone(*mesh_, sums);
-  const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.rates.rate(number)};
+  const StepResult result{sums[0], std::sqrt(sums[1]), recipe_.learning_rate.at(number)};
   if (!std::isfinite(sums[0]) || !std::isfinite(sums[1])) {
     throw_not_finite(*mesh_, stages_, optimizer_, number, loss);
   }
@@ -174,23 +179,25 @@ StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
   return result;
 }
 
-void Trainer::settle() {
-  for (const nn::ParameterPtr& p : stages_.parameters()) static_cast<void>(p->value());
-  pipeline_.settle();
+void Trainer::finish() {
+  for (const nn::ParameterPtr& p : stages_.parameters()) p->wait_for_values();
+  pipeline_.finish();
 }
 
 double Trainer::validate(std::int64_t passes, const ReadSample& read) {
   const at::NoGradGuard no_graph;
+  tensor::InFlight in_flight(*mesh_);
   std::array<double, 1> sum = {0};
   const std::int64_t terms = recipe_.model->terms(passes * recipe_.micro_batch);
   const auto read_one = [&](std::int64_t micro_batch, bool data) {
     return read_input(micro_batch * recipe_.micro_batch, data, read);
   };
   if (!stages_.is_whole()) {
-    sum[0] = pipeline_.run_forward(passes, terms, read_one);
+    sum[0] = pipeline_.run_forward(in_flight, passes, terms, read_one);
   } else {
     for (std::int64_t i = 0; i < passes; ++i) {
-      const Tensor part = model().loss(read_one(i, true), terms, false);
+      nn::Pass pass(in_flight);
+      const Tensor part = model().loss(read_one(i, true), terms, pass);
       if (!mesh_->dry()) sum[0] += part.item<double>();
     }
   }

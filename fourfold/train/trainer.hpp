@@ -6,7 +6,7 @@
 #include <span>
 
 #include "fourfold/optim/adamw.hpp"
-#include "fourfold/optim/schedule.hpp"
+#include "fourfold/optim/learning_rate.hpp"
 #include "fourfold/train/pipeline.hpp"
 
 namespace fourfold::train {
@@ -18,7 +18,7 @@ struct Recipe {
   std::int64_t micro_batch = 0;  ///< samples of a forward pass; divides the batch
   int chunks = 1;                ///< stages of the pipeline on each rank
   optim::AdamWSpec optimizer;
-  optim::RateSchedule rates;
+  optim::LearningRate learning_rate;
   double clip = 0;          ///< the largest global norm of the gradients; 0: no limit
   tensor::Overlap overlap;  ///< for the mesh of the training
 };
@@ -57,7 +57,7 @@ class Trainer {
 
   /// Waits for operations that the last step has left under way. The next step would wait for them,
   /// too.
-  void settle();
+  void finish();
 
   /// The mean loss of the samples 0 to passes * micro_batch, without dropout.
   double validate(std::int64_t passes, const ReadSample& read);
@@ -70,10 +70,10 @@ class Trainer {
 
  private:
   model::Input read_input(std::int64_t first_sample, bool data, const ReadSample& read) const;
-  double run_pass(const model::Input& input);
+  double run_pass(tensor::InFlight& in_flight, const model::Input& input);
   std::int64_t passes() const { return recipe_.batch / recipe_.micro_batch; }
-  double run_passes(optim::AdamW::Step& step, const ReadInput& read);
-  double run_pipeline(optim::AdamW::Step& step, const ReadInput& read);
+  double run_passes(tensor::InFlight& in_flight, optim::AdamW::Step& step, const ReadInput& read);
+  double run_pipeline(tensor::InFlight& in_flight, optim::AdamW::Step& step, const ReadInput& read);
   ReadInput reader(std::int64_t number, const ReadSample& read) const;
 
   const Mesh* mesh_;

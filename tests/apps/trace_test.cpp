@@ -81,11 +81,11 @@ TEST(Trace, HasEveryRankAndLeavesNoHoles) {
     const std::map<int, json> steps = step_spans(trace, rank);
     ASSERT_EQ(steps.size(), 2U);
     std::map<int, double> filled;
-    std::set<std::string> phases;
+    std::set<std::string> names;
     std::set<std::string> kinds;
     for (const json& span : rows.at({rank, 0})) {
       filled[span["args"]["step"]] += span["dur"].get<double>();
-      phases.insert(span["name"]);
+      names.insert(span["name"]);
       kinds.insert(span["args"]["kind"]);
     }
     for (const int step : {2, 3}) {
@@ -94,9 +94,9 @@ TEST(Trace, HasEveryRankAndLeavesNoHoles) {
     for (const char* kind : {"linear", "linear dW", "attention dI", "adamw"}) {
       EXPECT_TRUE(kinds.contains(kind)) << kind;
     }
-    for (const char* phase : {"h.0.attn.c_attn linear", "h.1.mlp.c_proj linear dW", "h.1.ln_2 norm",
-                              "h.0.attn attention dI", "h.1.mlp gelu", "wte logits", "adamw"}) {
-      EXPECT_TRUE(phases.contains(phase)) << phase;
+    for (const char* name : {"h.0.attn.c_attn linear", "h.1.mlp.c_proj linear dW", "h.1.ln_2 norm",
+                             "h.0.attn attention dI", "h.1.mlp gelu", "wte logits", "adamw"}) {
+      EXPECT_TRUE(names.contains(name)) << name;
     }
   }
   const double seconds = result["steps"][1]["seconds"];

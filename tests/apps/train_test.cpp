@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "fourfold/formats/schedule_json.hpp"
+
 #include "tests/apps/workspace.hpp"
 
 namespace fourfold::test {
@@ -315,8 +317,9 @@ TEST(Sample, IsTheSameOnEveryNumberOfRanks) {
 TEST(DryRunCommand, TellsWhatARealRunDoes) {
   const Workspace work;
   ASSERT_EQ(work.train("run", {"--grid", "x=2,z=2"}).status, 0);
-  const Outcome dry = Workspace::fourfold(
-      {"dryrun", work.config(), "--grid", "x=2,z=2", "--json", work.path("dry.json")});
+  const Outcome dry =
+      Workspace::fourfold({"dryrun", work.config(), "--grid", "x=2,z=2", "--schedule", "--json",
+                           work.path("dry.json"), "--set", "device.gflops=2"});
   ASSERT_EQ(dry.status, 0) << dry.err;
   const json result = work.json("dry.json");
   const json real = work.json("run.json");
@@ -330,7 +333,20 @@ TEST(DryRunCommand, TellsWhatARealRunDoes) {
     EXPECT_EQ(4 * a["payload_bytes"].get<std::int64_t>(), b["payload_bytes"]);
     EXPECT_EQ(4 * a["calls"].get<std::int64_t>(), b["calls"]);
   }
-  EXPECT_GT(result["schedule"].size(), 100U);
+  const schedule::Schedule schedule =
+      formats::parse_schedule(work.read("dry.json"), work.path("dry.json"));
+  EXPECT_EQ(schedule.steps().size(), result["schedule"].size());
+  double flops = 0;
+  for (const schedule::Step& step : schedule.steps()) {
+    const auto* compute = std::get_if<schedule::Compute>(&step);
+    if (compute != nullptr) flops += compute->arithmetic.flops.value();
+  }
+  EXPECT_EQ(flops, result["flops"]);
+  EXPECT_NEAR(result["device_seconds"].get<double>(), flops / 2e9, 1e-9 * flops / 2e9);
+  EXPECT_NE(dry.out.find("a device of 2.00 GFLOP/s computes for "), std::string::npos) << dry.out;
+  double of_works = 0;
+  for (const json& row : result["work"]) of_works += row["flops"].get<double>();
+  EXPECT_NEAR(of_works, flops, 1e-9 * flops);
   // The ranks of this grid hold the same, as far as the model's sizes divide.
   const auto near = [](const json& a, const json& b) {
     return std::abs(a.get<double>() / b.get<double>() - 1) < 0.02;

@@ -35,8 +35,10 @@ double error_on(comm::World& world, const grid::Grid& grid, const std::string& f
   const auto part = model->make(mesh, samples, model->whole());
   checkpoint::load_weights(*model, *part, folder);
   const auto& transformer = dynamic_cast<const model::Transformer&>(*part);
+  tensor::InFlight in_flight(mesh);
+  nn::Pass pass(in_flight);
   const Tensor logits =
-      transformer.logits(tokens, {.samples = samples, .context = context}, false).to(at::kDouble);
+      transformer.logits(tokens, {.samples = samples, .context = context}, pass).to(at::kDouble);
   const grid::Range here = grid::range_along(transformer.frame().vocabulary,
                                              transformer.logit_axes(), mesh.grid(), mesh.coord());
   double worst = logits.size(0) == static_cast<std::int64_t>(expected.size()) ? 0 : INFINITY;

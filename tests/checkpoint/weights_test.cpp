@@ -167,7 +167,7 @@ TEST(Weights, WrittenAndReadBySumma) {
       on_threads(grid.ranks(), [&](comm::World& world) {
         const tensor::Mesh mesh(world, grid);
         GptSpec summa = spec;
-        summa.execution.algorithm = nn::Algorithm::kSumma;
+        summa.execution.product = nn::ProductKind::kSumma;
         const model::Stages stages(mesh, gpt_model(summa), 8);
         const model::Part& gpt = stages.whole();
         load_everything(mesh, gpt, weights);

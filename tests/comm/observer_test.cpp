@@ -8,6 +8,7 @@
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/comm/layer_scope.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 #include "fourfold/comm/recorder.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/comm/timeline.hpp"
@@ -25,8 +26,10 @@ using comm::Run;
 /// Writes down everything that it is told.
 class Listener final : public comm::Observer {
  public:
-  void computed(std::string_view name, Flops flops, Bytes bytes, std::string_view layer) override {
-    add(concat("computed ", name, " ", flops.value(), " ", bytes.value(), " for ", layer));
+  void computed(const comm::Computed& done) override {
+    const schedule::Arithmetic& a = done.arithmetic;
+    add(concat("computed ", done.name, ": ", a.work, " ", a.flops.value(), " ", a.bytes.value(),
+               " for ", done.layer, ", ", done.phase));
   }
   void issued(const Observed& operation, std::string_view layer) override {
     if (first < 0) first = operation.number;
@@ -86,7 +89,8 @@ TEST(Observer, IsToldWhatARankDoes) {
     {
       const comm::LayerScope scope("h.1");
       comm::Work sum = both.all_reduce(comm::view(data));
-      world.computed("product", Flops(3), Bytes(4));
+      const comm::PhaseScope phase(schedule::Phase::kRecompute);
+      world.computed("product", schedule::product_of({1, 2, 3}, schedule::DType::kF32, Bytes(4)));
       sum.wait();
     }
     { const comm::Work dropped = one.all_reduce(comm::view(data)); }
@@ -98,7 +102,7 @@ TEST(Observer, IsToldWhatARankDoes) {
     const std::string end = concat("ended #0 all_reduce of 2 on lane ", both.lane());
     expect_on_all_ranks(world, std::erase(told, end) == 1, join(listener.told(), "\n"));
     const Told expected = {concat("issued #0 all_reduce of 2 on lane ", both.lane(), " for h.1"),
-                           "computed product 3 4 for h.1",
+                           "computed product: product 12 4 for h.1, recompute",
                            "awaited #0",
                            concat("waited #0 all_reduce of 2 on lane ", both.lane()),
                            concat("issued #1 all_reduce of 1 on lane ", one.lane(), " for "),
@@ -152,7 +156,7 @@ TEST(Observer, SeveralComeAndGo) {
   EXPECT_EQ(two.told().size(), 6U);
   EXPECT_EQ(world.counters().begin()->second.calls, 4);
   of_one = world.observe(one);
-  world.computed("product", Flops(1), Bytes(1));
+  world.computed("product", {});
   EXPECT_EQ(one.told().size(), 7U);
 }
 
@@ -162,7 +166,7 @@ TEST(Observer, AnObservationMayOutliveItsWorld) {
   {
     comm::World world = comm::recording::open(0, 2);
     observation = world.observe(listener);
-    world.computed("product", Flops(1), Bytes(1));
+    world.computed("product", {});
   }
   observation.stop();
   EXPECT_EQ(listener.told().size(), 1U);

@@ -68,9 +68,9 @@ class Explain : public testing::Test {
   }
 
   /// The rank has announced long work.
-  void works_at(int rank, const char* phase) {
-    answer(rank).phase = FixedText(phase);
-    answer(rank).phase_over = Seconds(0);
+  void works_at(int rank, const char* what) {
+    answer(rank).long_work = FixedText(what);
+    answer(rank).long_work_over = Seconds(0);
   }
 
   std::string line() const { return comm::explain(stuck_, answers_).line; }
@@ -228,9 +228,9 @@ TEST_F(Explain, AnnouncedWorkIsWaitedFor) {
 
 TEST_F(Explain, WorkThatEndedAMomentAgoIsWaitedForUntilTheDeadline) {
   falls_behind(2, 5);
-  answer(2).phase_over = Seconds(24);
+  answer(2).long_work_over = Seconds(24);
   EXPECT_TRUE(patient());
-  answer(2).phase_over = Seconds(26);
+  answer(2).long_work_over = Seconds(26);
   expect_says({"rank 2 on node0 is behind", "outside of communication"});
 }
 
@@ -264,7 +264,7 @@ TEST_F(Explain, AnotherOperationInItsPlaceIsNoWork) {
   expect_says({"rank 1 on node0 calls all_gather"});
 }
 
-TEST_F(Explain, WaitsWithinAPhaseHaveTheDeadlineToo) {
+TEST_F(Explain, WaitsDuringLongWorkHaveTheDeadlineToo) {
   falls_behind(1, 7);
   waits_in(1, "y [0 1]", {3, kGather}, 0);
   works_at(1, "validating");

@@ -202,8 +202,8 @@ TEST(ThreadFailure, AnnouncedWorkMayTakeLongerThanTheDeadline) {
     const auto comm = world.communicator(everyone(world));
     std::vector<float> data(10, 1.F);
     if (world.rank() == 0) {
-      std::optional<comm::Phase> phase;
-      if (announced) phase.emplace(world.phase("writing the model"));
+      std::optional<comm::LongWork> long_work;
+      if (announced) long_work.emplace(world.long_work("writing the model"));
       sleep(2);
       for (int rank = 1; rank < 4; ++rank) comm.recv(view(data), rank).wait();
     } else {
@@ -221,7 +221,7 @@ TEST(ThreadFailure, WaitsAfterAnnouncedWorkHaveTheDeadlineAgain) {
     const auto comm = world.communicator(everyone(world));
     if (world.rank() == 2) {
       {
-        const comm::Phase phase = world.phase("preparing the data");
+        const comm::LongWork long_work = world.long_work("preparing the data");
         sleep(1);
       }
       sleep(5);

@@ -49,24 +49,28 @@ bool has_no_holes(const Timeline& timeline) {
 
 TEST(Timeline, ComputeAndWaitsFillTheStep) {
   Timeline timeline;
-  timeline.compute("before any step", Flops(1), Bytes(1));
+  timeline.compute({"before any step", {}});
   timeline.begin_step(7);
   rest(2);
-  timeline.compute("product", Flops(30), Bytes(40));
+  timeline.compute({"product", schedule::product_of({1, 3, 5}, schedule::DType::kF32, Bytes(40)),
+                    schedule::Phase::kBackward});
   rest(1);
   const Seconds begin = now();
   rest(1);
   timeline.wait({.name = "all_gather", .axes = "x", .lane = 3, .begin = begin});
   rest(1);
   timeline.end_step();
-  timeline.compute("after it", Flops(1), Bytes(1));
+  timeline.compute({"after it", {}});
   const std::vector<Span> spans = timeline.spans();
   ASSERT_EQ(spans.size(), 4U);
   EXPECT_EQ(spans[0].name, "product");
   EXPECT_EQ(spans[0].flops, Flops(30));
   EXPECT_EQ(spans[0].bytes, Bytes(40));
+  EXPECT_EQ(spans[0].work, schedule::Work::kProduct);
+  EXPECT_EQ(spans[0].phase, schedule::Phase::kBackward);
   EXPECT_EQ(spans[0].step, 7);
   EXPECT_EQ(spans[1].name, "other");
+  EXPECT_EQ(spans[1].work, std::nullopt);
   EXPECT_EQ(spans[2].kind, Span::Kind::kWait);
   EXPECT_EQ(spans[2].begin, begin);
   EXPECT_EQ(spans[2].lane, 3);
@@ -130,7 +134,7 @@ TEST(Timeline, NamesTheLayerOfTheInnermostScope) {
     {
       const comm::LayerScope scope("h.2");
       sum.wait();
-      timeline.compute("sum", Flops(1), Bytes(1), comm::LayerScope::current());
+      world.computed("sum", {});
     }
     timeline.end_step();
     comm.barrier().wait();
@@ -158,7 +162,7 @@ TEST(Timeline, HasOperationsAndWaitsOfAWorld) {
     timeline.begin_step(1);
     if (world.rank() == 0) rest(30);  // rank 1 has to wait
     comm.all_reduce(comm::view(data)).wait();
-    timeline.compute("sum", Flops(1), Bytes(1));
+    world.computed("sum", {});
     comm.barrier().wait();
     observation.stop();
     comm.all_reduce(comm::view(data)).wait();

@@ -76,6 +76,8 @@ keep_mib = 0
 segment_mib = 5
 
 [device]
+gflops = 2.5
+gbytes_per_second = 4
 memory_gib = 1.5
 )";
 
@@ -96,7 +98,7 @@ Config everything() {
                        3,
                        {Axis::kData, Axis::kZ, Axis::kPipe, Axis::kX, Axis::kY}},
           .overlap = {false, true, false, true, false, false, true, 3, 0, 5},
-          .device = {1.5}};
+          .device = {2.5, 4, 1.5}};
 }
 
 class Read : public ConfigTest {};

@@ -141,8 +141,8 @@ TEST_F(PrepareCache, AKilledPreparationLeavesNothingUsable) {
   some.validation = 0.1;
   const pid_t child = ::fork();
   if (child == 0) {
-    some.progress = [](std::string_view stage, double done) {
-      if (stage == "encoding" && done > 0.5) ::_exit(9);
+    some.progress = [](std::string_view task, double done) {
+      if (task == "encoding" && done > 0.5) ::_exit(9);
     };
     prepare(some);
     ::_exit(0);
@@ -160,8 +160,8 @@ TEST_F(PrepareCache, AKilledPreparationLeavesNothingUsable) {
 TEST_F(PrepareCache, AnExceptionLeavesNothing) {
   write("t", lines(300));
   PrepareSpec some = spec("t");
-  some.progress = [](std::string_view stage, double) {
-    if (stage == "encoding") throw IoError("stop");
+  some.progress = [](std::string_view task, double) {
+    if (task == "encoding") throw IoError("stop");
   };
   EXPECT_THROW(prepare(some), IoError);
   EXPECT_TRUE(names("cache").empty());
@@ -186,8 +186,8 @@ TEST_F(PrepareCache, OneThatComesSecondUsesTheFirst) {
   write("t", lines(300));
   PrepareSpec some = spec("t");
   std::filesystem::file_time_type written;
-  some.progress = [&](std::string_view stage, double done) {
-    if (stage != "encoding" || done < 1.0) return;
+  some.progress = [&](std::string_view task, double done) {
+    if (task != "encoding" || done < 1.0) return;
     const Prepared faster = prepare(spec("t"));
     written = std::filesystem::last_write_time(entry(faster) + "/description.json");
   };
@@ -199,8 +199,8 @@ TEST_F(PrepareCache, OneThatComesSecondUsesTheFirst) {
 TEST_F(PrepareCache, NoticesTextThatChanges) {
   write("t", lines(300));
   PrepareSpec some = spec("t");
-  some.progress = [&](std::string_view stage, double done) {
-    if (stage == "encoding" && done == 0.0) write("t", lines(200));
+  some.progress = [&](std::string_view task, double done) {
+    if (task == "encoding" && done == 0.0) write("t", lines(200));
   };
   EXPECT_SAYS(why(some), "data.text = " + path("t") + ": it changed while it was read");
   EXPECT_TRUE(names("cache").empty());

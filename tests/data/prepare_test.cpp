@@ -197,19 +197,19 @@ TEST_F(Prepare, TellsHowFarItIs) {
   write("t", lines(3000));
   PrepareSpec some = spec("t", "bpe");
   std::vector<std::pair<std::string, double>> told;
-  some.progress = [&](std::string_view stage, double done) { told.emplace_back(stage, done); };
+  some.progress = [&](std::string_view task, double done) { told.emplace_back(task, done); };
   prepare(some);
-  std::vector<std::string> stages;
+  std::vector<std::string> tasks;
   for (std::size_t i = 0; i < told.size(); ++i) {
-    if (stages.empty() || stages.back() != told[i].first) {
-      stages.push_back(told[i].first);
+    if (tasks.empty() || tasks.back() != told[i].first) {
+      tasks.push_back(told[i].first);
       EXPECT_EQ(told[i].second, 0.0);
     } else {
       EXPECT_GT(told[i].second, told[i - 1].second);
     }
     EXPECT_LE(told[i].second, 1.0);
   }
-  EXPECT_EQ(stages, (std::vector<std::string>{"reading", "learning", "encoding"}));
+  EXPECT_EQ(tasks, (std::vector<std::string>{"reading", "learning", "encoding"}));
   EXPECT_EQ(told.back().second, 1.0);
   EXPECT_GT(told.size(), 50U);
   EXPECT_LT(told.size(), 350U);

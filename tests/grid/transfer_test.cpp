@@ -19,11 +19,11 @@ namespace {
 using grid::Axes;
 using grid::Axis;
 using grid::Block;
+using grid::Distribution;
 using grid::Grid;
 using grid::Layout;
 using grid::Piece;
 using grid::Shape;
-using grid::Spread;
 
 constexpr Axis kX = Axis::kX;
 constexpr Axis kY = Axis::kY;
@@ -44,18 +44,19 @@ struct Shard {
   }
 };
 
-Shard empty_shard(const Spread& spread, int rank) {
-  Shard shard{spread.layout.block(spread.shape, spread.grid, spread.grid.coord_of(rank)),
-              spread.layout.shard_shape(spread.shape, spread.grid),
+Shard empty_shard(const Distribution& distribution, int rank) {
+  Shard shard{distribution.layout.block(distribution.shape, distribution.grid,
+                                        distribution.grid.coord_of(rank)),
+              distribution.layout.shard_shape(distribution.shape, distribution.grid),
               {}};
   shard.values.assign(static_cast<std::size_t>(elements_of(shard.shape)), 0);
   return shard;
 }
 
-Shard full_shard(const Spread& spread, int rank) {
-  Shard shard = empty_shard(spread, rank);
+Shard full_shard(const Distribution& distribution, int rank) {
+  Shard shard = empty_shard(distribution, rank);
   for_each_element(shard.block, [&](const auto& index) {
-    shard.value(index) = 1 + offset_of(spread.shape, index);
+    shard.value(index) = 1 + offset_of(distribution.shape, index);
   });
   return shard;
 }
@@ -69,7 +70,8 @@ bool inside(const Block& small, const Block& large) {
 }
 
 /// Copies the pieces of one rank out of the shards of `from`; the result must be its shard of `to`.
-void check_rank(const Spread& from, const Spread& to, int rank, std::vector<Shard>& held) {
+void check_rank(const Distribution& from, const Distribution& to, int rank,
+                std::vector<Shard>& held) {
   const std::vector<Piece> pieces = grid::intersect(from, to, rank);
   Shard made = empty_shard(to, rank);
   for (const Piece& piece : pieces) {
@@ -91,7 +93,7 @@ void check_rank(const Spread& from, const Spread& to, int rank, std::vector<Shar
   ASSERT_EQ(made.values, full_shard(to, rank).values);
 }
 
-void check_transfer(const Spread& from, const Spread& to) {
+void check_transfer(const Distribution& from, const Distribution& to) {
   std::vector<Shard> held;
   for (int rank = 0; rank < from.grid.ranks(); ++rank) held.push_back(full_shard(from, rank));
   for (int rank = 0; rank < to.grid.ranks(); ++rank) {
@@ -124,18 +126,20 @@ TEST_P(TransferBetween, LayoutsAndGridsAtRandom) {
     Shape shape(1 + random() % 3);
     for (auto& size : shape) size = static_cast<std::int64_t>(random() % 12);
     const auto dims = shape.size();
-    const Spread from{shape, random_layout(dims, random), random_grid(GetParam().from, random)};
-    const Spread to{shape, random_layout(dims, random), random_grid(GetParam().to, random)};
+    const Distribution from{shape, random_layout(dims, random),
+                            random_grid(GetParam().from, random)};
+    const Distribution to{shape, random_layout(dims, random), random_grid(GetParam().to, random)};
     ASSERT_NO_FATAL_FAILURE(check_transfer(from, to));
   }
 }
 
 TEST(Transfer, ToTheSameSpreadCopiesOwnBlocksOnly) {
-  const Spread spread{
+  const Distribution distribution{
       {7, 5}, Layout({Axes{kY, kZ}, kX}), Grid({.x = 2, .y = 2, .z = 2, .data = 2})};
-  for (int rank = 0; rank < spread.grid.ranks(); ++rank) {
-    const Block own = spread.layout.block(spread.shape, spread.grid, spread.grid.coord_of(rank));
-    const auto pieces = grid::intersect(spread, spread, rank);
+  for (int rank = 0; rank < distribution.grid.ranks(); ++rank) {
+    const Block own = distribution.layout.block(distribution.shape, distribution.grid,
+                                                distribution.grid.coord_of(rank));
+    const auto pieces = grid::intersect(distribution, distribution, rank);
     if (own.elements() == 0) {
       EXPECT_TRUE(pieces.empty());
     } else {
@@ -145,15 +149,15 @@ TEST(Transfer, ToTheSameSpreadCopiesOwnBlocksOnly) {
 }
 
 TEST(Transfer, ByHand) {
-  const Spread from{{6}, Layout({Axes{kX}}), Grid({.x = 3})};
-  const Spread to{{6}, Layout({Axes{kY}}), Grid({.y = 2})};
+  const Distribution from{{6}, Layout({Axes{kX}}), Grid({.x = 3})};
+  const Distribution to{{6}, Layout({Axes{kY}}), Grid({.y = 2})};
   EXPECT_EQ(grid::intersect(from, to, 0), (std::vector<Piece>{{0, {{{0, 2}}}}, {1, {{{2, 3}}}}}));
   EXPECT_EQ(grid::intersect(from, to, 1), (std::vector<Piece>{{1, {{{3, 4}}}}, {2, {{{4, 6}}}}}));
 }
 
 TEST(Transfer, OfAScalar) {
-  const Spread from{{}, Layout(), Grid({.x = 3})};
-  const Spread to{{}, Layout(), Grid({.x = 5})};
+  const Distribution from{{}, Layout(), Grid({.x = 3})};
+  const Distribution to{{}, Layout(), Grid({.x = 5})};
   for (int rank = 0; rank < 5; ++rank) {
     const auto pieces = grid::intersect(from, to, rank);
     ASSERT_EQ(pieces.size(), 1U);
@@ -163,8 +167,8 @@ TEST(Transfer, OfAScalar) {
 
 TEST(Transfer, ReadersSpreadOverTheHolders) {
   // Four ranks hold all of it; ranks 4 to 11 hold none of it before.
-  const Spread from{{8}, Layout({Axes{}}), Grid({.x = 4})};
-  const Spread to{{8}, Layout({Axes{}}), Grid({.x = 12})};
+  const Distribution from{{8}, Layout({Axes{}}), Grid({.x = 4})};
+  const Distribution to{{8}, Layout({Axes{}}), Grid({.x = 12})};
   std::map<int, int> readers;
   for (int rank = 0; rank < 12; ++rank) {
     const auto pieces = grid::intersect(from, to, rank);
@@ -179,8 +183,8 @@ TEST(Transfer, ReadersSpreadOverTheHolders) {
 
 TEST(Transfer, RefusesASumThatIsNotDone) {
   const Grid grid({.x = 2, .y = 2});
-  const Spread partial{{4}, Layout({Axes{kX}}, kY), grid};
-  const Spread plain{{4}, Layout({Axes{kX}}), grid};
+  const Distribution partial{{4}, Layout({Axes{kX}}, kY), grid};
+  const Distribution plain{{4}, Layout({Axes{kX}}), grid};
   EXPECT_THROW(grid::intersect(partial, plain, 0), InvariantError);
 }
 
@@ -194,25 +198,25 @@ TEST(Transfer, RefusesDifferentShapes) {
 
 TEST(Transfer, RefusesALayoutOfAnotherRank) {
   const Grid grid({.x = 2});
-  const Spread right{{4, 4}, Layout({kX, Axes{}}), grid};
-  const Spread wrong{{4, 4}, Layout({Axes{kX}}), grid};
+  const Distribution right{{4, 4}, Layout({kX, Axes{}}), grid};
+  const Distribution wrong{{4, 4}, Layout({Axes{kX}}), grid};
   EXPECT_THROW(grid::intersect(right, wrong, 0), InvariantError);
   EXPECT_THROW(grid::intersect(wrong, right, 0), InvariantError);
 }
 
 TEST(Transfer, RefusesARankOutsideOfTheTarget) {
-  const Spread from{{4}, Layout({Axes{kX}}), Grid({.x = 4})};
-  const Spread to{{4}, Layout({Axes{kX}}), Grid({.x = 2})};
+  const Distribution from{{4}, Layout({Axes{kX}}), Grid({.x = 4})};
+  const Distribution to{{4}, Layout({Axes{kX}}), Grid({.x = 2})};
   EXPECT_THROW(grid::intersect(from, to, 2), InvariantError);
 }
 
 TEST(Transfer, EmptyBlocksNeedNothing) {
-  const Spread from{{2}, Layout({Axes{}}), Grid({.x = 4})};
-  const Spread to{{2}, Layout({Axes{kX}}), Grid({.x = 4})};
+  const Distribution from{{2}, Layout({Axes{}}), Grid({.x = 4})};
+  const Distribution to{{2}, Layout({Axes{kX}}), Grid({.x = 4})};
   EXPECT_EQ(grid::intersect(from, to, 1).size(), 1U);
   EXPECT_TRUE(grid::intersect(from, to, 2).empty());
   EXPECT_TRUE(grid::intersect(from, to, 3).empty());
-  const Spread nothing{{3, 0}, Layout({kX, kY}), Grid({.x = 2, .y = 2})};
+  const Distribution nothing{{3, 0}, Layout({kX, kY}), Grid({.x = 2, .y = 2})};
   EXPECT_TRUE(grid::intersect(nothing, nothing, 0).empty());
 }
 

@@ -52,8 +52,13 @@ docs=$prefix/share/doc/fourfold
 done
 [ -f "$docs/LICENSE" ] || fail "the licence is not installed"
 
+# The clusters that are found by name.
+(cd "$source/clusters" && ls) | while read -r file; do
+  cmp -s "$source/clusters/$file" "$prefix/share/fourfold/clusters/$file" || fail "clusters/$file is not installed"
+done
+
 # The installed examples, as a project of their own. Unoptimised: it is their building that is tested.
-(cd "$source/examples" && ls) | while read -r file; do
+(cd "$source/examples" && find . -type f) | while read -r file; do
   [ -f "$docs/examples/$file" ] || fail "examples/$file is not installed"
 done
 cmake -S "$docs/examples" -B "$work/examples-build" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \

@@ -1,4 +1,4 @@
-// AdamW in one pass against the textbook, operation by operation.
+// AdamW in one loop against the textbook, operation by operation.
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/kernels/adamw.hpp"
 

@@ -40,7 +40,7 @@ void report(const std::string& line) {
 void misbehave(comm::World& world, const std::vector<std::string>& arguments) {
   const std::string& what = arguments[0];
   if (what == "work" || what.ends_with("-at-work")) {
-    const comm::Phase phase = world.phase("working");
+    const comm::LongWork long_work = world.long_work("working");
     if (what == "work") sleep(static_cast<unsigned>(std::stoi(arguments[2])));
     if (what == "stop-at-work") raise(SIGSTOP);
     if (what == "kill-at-work") raise(SIGKILL);

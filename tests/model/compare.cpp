@@ -106,6 +106,7 @@ Comparison compare(comm::World& world, const CaseOf<Spec>& c, const model::Model
   const auto& gpt = dynamic_cast<const model::Transformer&>(*whole);
   Worst worst;
   load_all(worst, mesh, gpt, initial, weights);
+  tensor::InFlight in_flight(mesh);
   double total = 0;
   for (std::int64_t pass = 0; pass < c.passes; ++pass) {
     const nn::Batch batch{
@@ -115,7 +116,8 @@ Comparison compare(comm::World& world, const CaseOf<Spec>& c, const model::Model
     };
     {
       const at::NoGradGuard no_graph;
-      const Tensor logits = gpt.logits(here(tokens), batch, c.training);
+      nn::Pass reading(in_flight, c.training);
+      const Tensor logits = gpt.logits(here(tokens), batch, reading);
       const grid::Range part =
           grid::range_along(c.spec.vocabulary, gpt.logit_axes(), mesh.grid(), mesh.coord());
       const Tensor all = reference.logits.narrow(0, pass * samples, samples);
@@ -124,11 +126,12 @@ Comparison compare(comm::World& world, const CaseOf<Spec>& c, const model::Model
                                expected.narrow(1, part.begin, part.size()), reference.logits),
                 "logits");
     }
-    const Tensor loss =
-        gpt.loss({batch, {here(tokens), here(targets)}}, tokens.numel(), c.training);
+    nn::Pass training(in_flight, c.training);
+    const Tensor loss = gpt.loss({batch, {here(tokens), here(targets)}}, tokens.numel(), training);
     total += nn::total_loss(mesh, loss, gpt.loss_axes()).item<double>();
     loss.backward();
   }
+  in_flight.sums().drain();
   sum_over_replicas(mesh, gpt.parameters());
   for (const nn::ParameterPtr& parameter : gpt.parameters()) {
     see_gradient(worst, mesh, *parameter, reference.gradients.at(parameter->name()));

@@ -32,11 +32,11 @@ model::GptSpec spec_of() {
 }
 
 std::vector<double> logits_on(comm::World& world, const grid::Grid& grid,
-                              const std::vector<std::int64_t>& tokens, nn::Algorithm algorithm) {
+                              const std::vector<std::int64_t>& tokens, nn::ProductKind product) {
   const tensor::Mesh mesh(world, grid);
   model::GptSpec spec = spec_of();
-  spec.execution.algorithm = algorithm;
-  const bool summa = algorithm == nn::Algorithm::kSumma;
+  spec.execution.product = product;
+  const bool summa = product == nn::ProductKind::kSumma;
   if (summa) spec.execution.activations = nn::Activations::kSharded;
   const model::Gpt gpt(mesh, spec, summa ? grid.size(grid::Axis::kY) : 1);
   return model::next_logits(mesh, gpt, tokens, 35);
@@ -56,19 +56,19 @@ TEST(Generate, LogitsAreTheReferencesOnEveryGrid) {
     const ReferenceResult reference =
         run_reference(spec_of(), initial_weights(spec_of()), input, input, 0, false);
     const Tensor expected = reference.logits.select(1, static_cast<std::int64_t>(count) - 1);
-    using nn::Algorithm;
-    const std::vector<std::pair<grid::Sizes, Algorithm>> cases = {
-        {{}, Algorithm::k4d},
-        {{.x = 2}, Algorithm::k4d},
-        {{.y = 4}, Algorithm::k4d},
-        {{.x = 2, .y = 2}, Algorithm::k4d},
-        {{}, Algorithm::kSumma},
-        {{.x = 2, .y = 2}, Algorithm::kSumma},
-        {{.x = 4, .y = 4}, Algorithm::kSumma}};
-    for (const auto& [sizes, algorithm] : cases) {
+    using nn::ProductKind;
+    const std::vector<std::pair<grid::Sizes, ProductKind>> cases = {
+        {{}, ProductKind::k4d},
+        {{.x = 2}, ProductKind::k4d},
+        {{.y = 4}, ProductKind::k4d},
+        {{.x = 2, .y = 2}, ProductKind::k4d},
+        {{}, ProductKind::kSumma},
+        {{.x = 2, .y = 2}, ProductKind::kSumma},
+        {{.x = 4, .y = 4}, ProductKind::kSumma}};
+    for (const auto& [sizes, product] : cases) {
       const grid::Grid grid(sizes);
       on_threads(grid.ranks(), [&](comm::World& world) {
-        const std::vector<double> logits = logits_on(world, grid, tokens, algorithm);
+        const std::vector<double> logits = logits_on(world, grid, tokens, product);
         double worst = logits.size() == 35 ? 0 : INFINITY;
         for (std::size_t i = 0; i < 35 && worst < 1; ++i) {
           worst = std::max(worst, std::abs(logits[i] - expected.data_ptr<double>()[i]));
@@ -108,26 +108,26 @@ model::LlamaSpec llama_spec() {
 }
 
 TEST(Generate, ATextThatGrowsHasTheLogitsOfOneThatIsReadAfresh) {
-  using nn::Algorithm;
-  const std::vector<std::pair<grid::Sizes, Algorithm>> cases = {
-      {{}, Algorithm::k4d},
-      {{.x = 2, .y = 2}, Algorithm::k4d},
-      {{.y = 4}, Algorithm::k4d},
-      {{.x = 2, .y = 2}, Algorithm::kSumma}};
-  for (const auto& [sizes, algorithm] : cases) {
+  using nn::ProductKind;
+  const std::vector<std::pair<grid::Sizes, ProductKind>> cases = {
+      {{}, ProductKind::k4d},
+      {{.x = 2, .y = 2}, ProductKind::k4d},
+      {{.y = 4}, ProductKind::k4d},
+      {{.x = 2, .y = 2}, ProductKind::kSumma}};
+  for (const auto& [sizes, product] : cases) {
     const grid::Grid grid(sizes);
-    const bool summa = algorithm == Algorithm::kSumma;
+    const bool summa = product == ProductKind::kSumma;
     const std::int64_t samples = summa ? sizes.y : 1;
     const auto activations = summa ? nn::Activations::kSharded : nn::Activations::kReplicated;
     on_threads(grid.ranks(), [&](comm::World& world) {
       const tensor::Mesh mesh(world, grid);
       model::GptSpec gpt = spec_of();  // the text becomes longer than its context
-      gpt.execution.algorithm = algorithm;
+      gpt.execution.product = product;
       gpt.execution.activations = activations;
       const double of_gpt = worst_difference(mesh, model::Gpt(mesh, gpt, samples));
       expect_on_all_ranks(world, of_gpt < 1e-10, concat(grid, ", gpt: ", of_gpt));
       model::LlamaSpec llama = llama_spec();
-      llama.execution.algorithm = algorithm;
+      llama.execution.product = product;
       llama.execution.activations = activations;
       const double of_llama = worst_difference(mesh, model::Llama(mesh, llama, samples));
       expect_on_all_ranks(world, of_llama < 1e-10, concat(grid, ", llama: ", of_llama));
@@ -169,8 +169,8 @@ std::string unexpected_difference(comm::World& world, const tensor::Mesh& mesh,
     }
     ++layers;
     const bool grows = after->name == before->name && after->layer == before->layer &&
-                       after->flops.value() == 100 * before->flops.value() &&
-                       after->bytes.value() == 100 * before->bytes.value();
+                       after->arithmetic.flops.value() == 100 * before->arithmetic.flops.value() &&
+                       after->arithmetic.bytes.value() == 100 * before->arithmetic.bytes.value();
     if (!grows) return concat(to_string(a), " against ", to_string(b));
   }
   return layers == model.frame().layers ? "" : concat(layers, " times attention");

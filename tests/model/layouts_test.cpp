@@ -19,8 +19,8 @@ namespace {
 using grid::Axes;
 using grid::Axis;
 using nn::Activations;
-using nn::Algorithm;
 using nn::HeadSplit;
+using nn::ProductKind;
 using nn::Spread;
 
 constexpr std::int64_t kWidth = 16, kHeads = 4, kContext = 4, kSamples = 16;
@@ -28,7 +28,7 @@ constexpr std::int64_t kWidth = 16, kHeads = 4, kContext = 4, kSamples = 16;
 /// A row of the table for each point of a block.
 struct Table {
   const char* name;
-  Algorithm algorithm;
+  ProductKind product;
   Activations activations;
   HeadSplit split;
   Spread between;    ///< blocks, and in the network
@@ -46,18 +46,18 @@ std::vector<Table> tables() {
   const auto sharded = split_over(with_y, Axis::kX);
   const auto replicated = split_over(samples, Axis::kX);
   return {
-      {"sharded, heads", Algorithm::k4d, Activations::kSharded, HeadSplit::kHeads, Spread::kRows,
+      {"sharded, heads", ProductKind::k4d, Activations::kSharded, HeadSplit::kHeads, Spread::kRows,
        Spread::kColumns, sharded, split_over(samples, both), split_over(with_x, Axis::kY)},
-      {"sharded, samples", Algorithm::k4d, Activations::kSharded, HeadSplit::kSamples,
+      {"sharded, samples", ProductKind::k4d, Activations::kSharded, HeadSplit::kSamples,
        Spread::kRows, Spread::kRows, sharded, split_over(with_x, Axis::kY),
        split_over(with_x, Axis::kY)},
-      {"replicated, heads", Algorithm::k4d, Activations::kReplicated, HeadSplit::kHeads,
+      {"replicated, heads", ProductKind::k4d, Activations::kReplicated, HeadSplit::kHeads,
        Spread::kCopies, Spread::kColumns, replicated, split_over(samples, both),
        split_over(samples, Axis::kY)},
-      {"replicated, samples", Algorithm::k4d, Activations::kReplicated, HeadSplit::kSamples,
+      {"replicated, samples", ProductKind::k4d, Activations::kReplicated, HeadSplit::kSamples,
        Spread::kCopies, Spread::kRows, replicated, split_over(with_x, Axis::kY),
        split_over(samples, Axis::kY)},
-      {"SUMMA", Algorithm::kSumma, Activations::kSharded, HeadSplit::kSquare, Spread::kRows,
+      {"SUMMA", ProductKind::kSumma, Activations::kSharded, HeadSplit::kSquare, Spread::kRows,
        Spread::kRows, sharded, sharded, sharded},
   };
 }
@@ -68,7 +68,7 @@ model::GptSpec spec_of(const Table& table) {
   spec.heads = kHeads;
   spec.layers = 1;
   spec.context = kContext;
-  spec.execution.algorithm = table.algorithm;
+  spec.execution.product = table.product;
   spec.execution.activations = table.activations;
   spec.execution.precision = nn::Precision::float64();
   return spec;
@@ -92,7 +92,7 @@ std::map<std::string, Tensor> points(const tensor::Mesh& mesh, const Table& tabl
   const nn::Precision precision = nn::Precision::float64();
   const auto linear = [&](const char* name, std::int64_t in, std::int64_t out, bool transposed,
                           Spread from, Spread to, double deviation) {
-    return nn::make_linear(table.algorithm, mesh,
+    return nn::make_linear(table.product, mesh,
                            {.name = name,
                             .in = in,
                             .out = out,
@@ -115,7 +115,8 @@ std::map<std::string, Tensor> points(const tensor::Mesh& mesh, const Table& tabl
       linear("h.0.mlp.c_proj", 4 * kWidth, kWidth, true, table.between, table.between, small);
   const nn::Vectors vectors(mesh, {norm1.scale(), norm1.shift(), qkv->bias(), projection->bias(),
                                    norm2.scale(), norm2.shift(), up->bias(), down->bias()});
-  const nn::Pass pass(vectors);
+  tensor::InFlight in_flight(mesh);
+  const nn::Pass pass(in_flight, vectors);
 
   std::map<std::string, Tensor> at;
   at["input"] = input;
@@ -134,7 +135,8 @@ std::map<std::string, Tensor> points(const tensor::Mesh& mesh, const Table& tabl
 
 Tensor block_output(const tensor::Mesh& mesh, const Table& table, const Tensor& input) {
   const model::GptBlock block(mesh, spec_of(table), 0, table.split);
-  const nn::Pass pass(block.bundle());
+  tensor::InFlight in_flight(mesh);
+  const nn::Pass pass(in_flight, block.bundle());
   return nn::run(block.flow(input, {.samples = kSamples, .context = kContext}, pass));
 }
 
@@ -175,8 +177,8 @@ void check(const Table& table, const grid::Sizes& sizes) {
 TEST(Layouts, OfABlockAreThoseOfTheTable) {
   for (const Table& table : tables()) {
     check(table, {.x = 2, .y = 2, .z = 2, .data = 2});
-    if (table.algorithm == Algorithm::k4d) check(table, {.x = 2, .y = 1, .z = 2, .data = 1});
-    if (table.algorithm == Algorithm::k4d) check(table, {.x = 1, .y = 4, .z = 1, .data = 2});
+    if (table.product == ProductKind::k4d) check(table, {.x = 2, .y = 1, .z = 2, .data = 1});
+    if (table.product == ProductKind::k4d) check(table, {.x = 1, .y = 4, .z = 1, .data = 2});
   }
 }
 

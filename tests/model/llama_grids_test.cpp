@@ -95,7 +95,7 @@ TEST(LlamaGrids, OnASquareBySumma) {
   for (const std::int64_t kv_heads : {1, 2, 8}) {
     LlamaSpec spec = small_spec(kv_heads);
     spec.width = 64;
-    spec.execution.algorithm = nn::Algorithm::kSumma;
+    spec.execution.product = nn::ProductKind::kSumma;
     for (const grid::Sizes& sizes :
          {grid::Sizes{.x = 2, .y = 2}, grid::Sizes{.x = 2, .y = 2, .z = 2}}) {
       run_case(LlamaCase{.sizes = sizes, .spec = spec});

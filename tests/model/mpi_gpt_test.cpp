@@ -38,7 +38,7 @@ TEST(MpiGpt, EqualsSerial) {
 TEST(MpiGpt, SummaEqualsSerial) {
   on_mpi([](comm::World& world) {
     Case c = small_case();
-    c.spec.execution.algorithm = nn::Algorithm::kSumma;
+    c.spec.execution.product = nn::ProductKind::kSumma;
     for (const grid::Sizes& sizes :
          {grid::Sizes{.x = 2, .y = 2, .z = 2}, grid::Sizes{.x = 2, .y = 2, .data = 2}}) {
       c.sizes = sizes;

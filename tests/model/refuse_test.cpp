@@ -150,7 +150,7 @@ TEST_P(HeadsThatDoNotDivide, SplitSamplesAndEqualSerial) {
        {grid::Sizes{.x = 2, .y = 3}, grid::Sizes{.x = 2, .z = 2}, grid::Sizes{.x = 4, .y = 3}}) {
     Case c{.sizes = sizes, .spec = spec_of(3, 12), .samples = 4};
     c.spec.execution.activations = GetParam();
-    ASSERT_EQ(nn::head_split(c.spec.execution.algorithm, c.spec.heads, sizes),
+    ASSERT_EQ(nn::head_split(c.spec.execution.product, c.spec.heads, sizes),
               nn::HeadSplit::kSamples);
     run_case(c);
     c.spec.execution.checkpoint = true;

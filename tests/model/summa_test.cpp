@@ -12,7 +12,7 @@ namespace fourfold::test {
 namespace {
 
 using model::GptSpec;
-using nn::Algorithm;
+using nn::ProductKind;
 
 /// A vocabulary that does not divide.
 GptSpec spec_of(std::int64_t heads, std::int64_t layers = 2) {
@@ -23,7 +23,7 @@ GptSpec spec_of(std::int64_t heads, std::int64_t layers = 2) {
   spec.layers = layers;
   spec.context = 5;
   spec.dropout = 0.2;
-  spec.execution.algorithm = Algorithm::kSumma;
+  spec.execution.product = ProductKind::kSumma;
   spec.execution.precision = nn::Precision::float64();
   spec.execution.seed = 11;
   return spec;

@@ -50,6 +50,7 @@ void add_ones(nn::Parameter::Use& use) {
 /// Two passes of a step: one with two uses, one with a use that is reduced by its layer.
 void check_two_passes(comm::World& world, int ranks) {
   const Mesh mesh(world, grid::Grid({.z = ranks}));
+  tensor::InFlight in_flight(mesh);
   const nn::ParameterPtr w = matrix(mesh);
   Listener sink;
   const auto expect = [&](const Told& told, const char* when) {
@@ -58,20 +59,20 @@ void check_two_passes(comm::World& world, int ranks) {
   w->collector().adopt(sink);
   w->collector().begin_step(2);
   w->collector().begin_pass();
-  const auto first = w->use();
-  const auto second = w->use();
+  const auto first = w->use(in_flight);
+  const auto second = w->use(in_flight);
   add_ones(*first);
   first->end();
-  mesh.backlog().drain();
+  in_flight.sums().drain();
   // With several ranks the uses are added up elsewhere, and the gradient needs memory later.
   expect(ranks == 1 ? Told{"memory"} : Told{}, "after the first of two uses");
   add_ones(*second);
   second->end();
-  mesh.backlog().drain();
+  in_flight.sums().drain();
   expect({"memory", "w"}, "after the last use of the first pass");
 
   w->collector().begin_pass();
-  const auto ending = w->use()->ending();
+  const auto ending = w->use(in_flight)->ending();
   expect({"memory", "w"}, "while the part is under way");
   ending(at::ones(w->shard_shape(), at::kDouble));
   expect({"memory", "w", "w last"}, "after the last pass");
@@ -98,19 +99,20 @@ TEST(GradientSink, IsToldOnceAPass) {
 TEST(GradientSink, AGraphMayOutliveItsModel) {
   on_threads(2, [](comm::World& world) {
     const Mesh mesh(world, grid::Grid({.z = 2}));
+    tensor::InFlight in_flight(mesh);
     std::shared_ptr<nn::Parameter::Use> use;
     std::weak_ptr<nn::Parameter> w;
     {
       const nn::ParameterPtr parameter = matrix(mesh);
       w = parameter;
-      use = parameter->use();
+      use = parameter->use(in_flight);
     }
     expect_on_all_ranks(world, !w.expired(), "the use keeps the parameter");
     add_ones(*use);
     use->end();
     use.reset();
     expect_on_all_ranks(world, !w.expired(), "the sum under way keeps the parameter");
-    mesh.backlog().drain();
+    in_flight.sums().drain();
     expect_on_all_ranks(world, w.expired(), "nothing else does");
   });
 }

@@ -42,7 +42,7 @@ struct Variable {
 /// A function of the variables. `run` makes a graph; layers that it uses belong to it.
 struct Problem {
   std::vector<Variable> variables;
-  std::function<Tensor()> run;
+  std::function<Tensor(const nn::Pass&)> run;
   Tensor upstream;          // the gradient of what `run` gives
   double output_share = 1;  // 1 / the number of ranks that have the same output
 };
@@ -78,23 +78,27 @@ double sum_of_ranks(comm::World& world, double value) {
 }
 
 /// The sum over the whole output of output times upstream.
-double value_of(comm::World& world, const Problem& problem) {
+double value_of(comm::World& world, const Mesh& mesh, const Problem& problem) {
   const at::NoGradGuard no_graph;
-  const double here = at::mul(problem.run(), problem.upstream).sum().item<double>();
+  tensor::InFlight in_flight(mesh);
+  const double here =
+      at::mul(problem.run(nn::Pass(in_flight, true)), problem.upstream).sum().item<double>();
   return sum_of_ranks(world, here * problem.output_share);
 }
 
 Worst worst_of(comm::World& world, const Mesh& mesh, const Problem& problem) {
   Worst worst;
-  problem.run().backward(problem.upstream);
+  tensor::InFlight in_flight(mesh);
+  problem.run(nn::Pass(in_flight, true)).backward(problem.upstream);
+  in_flight.sums().drain();
   for (const Variable& variable : problem.variables) {
     const Tensor direction =
         part_of(mesh, normal(variable.shape, variable.name + " direction"), variable.layout);
     Tensor value = variable.value.detach();
     value.add_(direction, kStep);
-    const double above = value_of(world, problem);
+    const double above = value_of(world, mesh, problem);
     value.sub_(direction, 2 * kStep);
-    const double below = value_of(world, problem);
+    const double below = value_of(world, mesh, problem);
     value.add_(direction, kStep);
     const double expected = (above - below) / (2 * kStep);
     const Tensor gradient = variable.gradient();
@@ -146,7 +150,10 @@ TEST(Gradient, Linear) {
       problem.variables = {input(mesh, "input", {8, 12}, split_over(Axis::kZ, {c, p})),
                            variable_of(mesh, layer->weight()), variable_of(mesh, layer->bias())};
       const Tensor in = problem.variables[0].value;
-      problem.run = [=] { return layer->forward(in, nn::Pass(*vectors)); };
+      problem.run = [=](nn::Pass pass) {
+        pass.gather(*vectors);
+        return layer->forward(in, pass);
+      };
       set_output(problem, mesh, {8, 20}, split_over({Axis::kZ, c}, p));
       return problem;
     });
@@ -163,7 +170,10 @@ TEST(Gradient, LayerNorm) {
       problem.variables = {input(mesh, "input", {8, 10}, hidden_layout(activations)),
                            variable_of(mesh, layer->scale()), variable_of(mesh, layer->shift())};
       const Tensor in = problem.variables[0].value;
-      problem.run = [=] { return layer->forward(in, nn::Pass(*vectors)); };
+      problem.run = [=](nn::Pass pass) {
+        pass.gather(*vectors);
+        return layer->forward(in, pass);
+      };
       set_output(problem, mesh, {8, 10}, hidden_layout(activations));
       return problem;
     });
@@ -185,7 +195,9 @@ TEST(Gradient, AttentionWithDropout) {
           const Layout whole = split_over(Axes{}, Axes{});
           problem.variables = {input(mesh, "qkv", {2 * context, 24}, whole)};
           const Tensor in = problem.variables[0].value;
-          problem.run = [&mesh, in, shape] { return nn::causal_attention(mesh, in, shape); };
+          problem.run = [&mesh, in, shape](const nn::Pass&) {
+            return nn::causal_attention(mesh, in, shape);
+          };
           set_output(problem, mesh, {2 * context, 8}, whole);
           return problem;
         },
@@ -201,7 +213,7 @@ TEST(Gradient, GeluDropoutAndResidual) {
         problem.variables = {input(mesh, "a", {9, 7}, whole), input(mesh, "b", {9, 7}, whole)};
         const Tensor a = problem.variables[0].value;
         const Tensor b = problem.variables[1].value;
-        problem.run = [&mesh, a, b] {
+        problem.run = [&mesh, a, b](const nn::Pass&) {
           const Tensor dropped = nn::dropout(mesh, nn::gelu(mesh, a), 0.4,
                                              kernels::key_of(1, "drop"), {{20, 29}, {3, 10}});
           return nn::residual(mesh, dropped, nn::gelu(mesh, b));
@@ -234,7 +246,7 @@ TEST(Gradient, Lookup) {
       const Tensor tokens = tokens_on(mesh, 1);
       Problem problem;
       problem.variables = {variable_of(mesh, table->parameter())};
-      problem.run = [=] { return table->lookup(tokens); };
+      problem.run = [=](const nn::Pass& pass) { return table->lookup(tokens, pass); };
       set_output(problem, mesh, {8, 6}, hidden_layout(activations));
       return problem;
     });
@@ -249,7 +261,7 @@ TEST(Gradient, Logits) {
       problem.variables = {input(mesh, "hidden", {8, 6}, hidden_layout(activations)),
                            variable_of(mesh, table->parameter())};
       const Tensor hidden = problem.variables[0].value;
-      problem.run = [=] { return table->logits(hidden); };
+      problem.run = [=](const nn::Pass& pass) { return table->logits(hidden, pass); };
       set_output(problem, mesh, {8, kVocabulary}, split_over(Axis::kZ, {Axis::kY, Axis::kX}));
       return problem;
     });
@@ -265,9 +277,9 @@ TEST(Gradient, TiedTableAndLoss) {
       const Tensor targets = tokens_on(mesh, 2);
       Problem problem;
       problem.variables = {variable_of(mesh, table->parameter())};
-      problem.run = [&mesh, table, tokens, targets] {
-        const Tensor hidden = nn::gelu(mesh, table->lookup(tokens));
-        return nn::cross_entropy(mesh, *table, table->logits(hidden), targets, 8);
+      problem.run = [&mesh, table, tokens, targets](const nn::Pass& pass) {
+        const Tensor hidden = nn::gelu(mesh, table->lookup(tokens, pass));
+        return nn::cross_entropy(mesh, *table, table->logits(hidden, pass), targets, 8);
       };
       problem.upstream = at::full({}, 1.7, at::kDouble);
       problem.output_share = 1.0 / mesh.size({Axis::kX, Axis::kY});
@@ -284,7 +296,7 @@ TEST(Gradient, CrossEntropy) {
     problem.variables = {
         input(mesh, "logits", {8, kVocabulary}, split_over(Axis::kZ, {Axis::kY, Axis::kX}))};
     const Tensor logits = problem.variables[0].value;
-    problem.run = [&mesh, table, targets, logits] {
+    problem.run = [&mesh, table, targets, logits](const nn::Pass&) {
       return nn::cross_entropy(mesh, *table, logits.clone(), targets, 8);
     };
     problem.upstream = at::full({}, -0.6, at::kDouble);
@@ -305,7 +317,9 @@ TEST(Gradient, Positions) {
       problem.variables = {input(mesh, "hidden", shape, hidden_layout(activations)),
                            variable_of(mesh, layer->parameter())};
       const Tensor hidden = problem.variables[0].value;
-      problem.run = [=] { return layer->add_to(hidden.clone(), batch); };
+      problem.run = [=](const nn::Pass& pass) {
+        return layer->add_to(hidden.clone(), batch, pass);
+      };
       set_output(problem, mesh, shape, hidden_layout(activations));
       return problem;
     });
@@ -333,8 +347,8 @@ TEST(Gradient, Vectors) {
     for (const auto& parameter : parameters) {
       problem.variables.push_back(variable_of(mesh, parameter));
     }
-    problem.run = [=] {
-      const std::vector<Tensor> v = vectors->gather();
+    problem.run = [=](const nn::Pass& pass) {
+      const std::vector<Tensor> v = vectors->gather(pass.in_flight());
       Tensor sum = at::zeros({}, at::kDouble);
       for (std::size_t i = 0; i < v.size(); ++i) {
         sum = at::add(sum, at::mul(at::mul(v[i], v[i]), factors[i]).sum());
@@ -368,9 +382,9 @@ TEST(Gradient, Block) {
           problem.variables.push_back(variable_of(mesh, parameter));
         }
         const Tensor hidden = problem.variables[0].value;
-        problem.run = [=] {
-          if (checkpointed) return block->checkpointed({hidden}, {batch}, true)[0];
-          const nn::Pass pass(block->bundle(), true);
+        problem.run = [=](nn::Pass pass) {
+          if (checkpointed) return block->checkpointed({hidden}, {batch}, pass)[0];
+          pass.gather(block->bundle());
           return nn::run(block->flow(hidden, batch, pass));
         };
         set_output(problem, mesh, {8, 8}, hidden_layout(activations));

@@ -97,9 +97,10 @@ void see_layer(Worst& worst, const tensor::Mesh& mesh, const LinearSpec& spec,
   const nn::Vectors vectors(mesh, biases);
   const Layout in = layout_of(spec.input, contract, produce);
   const Layout out = layout_of(spec.output, produce, contract);
+  tensor::InFlight in_flight(mesh);
   for (const Pass& pass : serial.passes) {
     const Tensor input = leaf_of(mesh, pass.input, in);
-    const Tensor output = layer.forward(input, nn::Pass(vectors));
+    const Tensor output = layer.forward(input, nn::Pass(in_flight, vectors));
     worst.see(relative_error(output.detach(), part_of(mesh, pass.output, out), pass.output),
               name + "output");
     output.backward(part_of(mesh, pass.upstream, out));
@@ -107,6 +108,7 @@ void see_layer(Worst& worst, const tensor::Mesh& mesh, const LinearSpec& spec,
         relative_error(input.grad(), part_of(mesh, pass.input_gradient, in), pass.input_gradient),
         name + "input gradient");
   }
+  in_flight.sums().drain();
   sum_over_replicas(mesh, layer.parameters());
   Worst here;
   see_gradient(here, mesh, *layer.weight(), serial.weight.grad());

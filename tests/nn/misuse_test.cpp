@@ -32,6 +32,8 @@ class Misuse : public testing::Test {
 
   comm::World world_ = comm::self::open();
   tensor::Mesh mesh_{world_, grid::Grid()};
+  tensor::InFlight in_flight_{mesh_};
+  nn::Pass pass_{in_flight_};
 };
 
 Tensor tokens(std::int64_t token) {
@@ -48,8 +50,8 @@ TEST_F(Misuse, ASecondBackwardPassThrows) {
 
 TEST_F(Misuse, TokensOutsideTheVocabularyAreRefused) {
   const nn::TokenTable t = table(5, nn::Precision::float64());
-  EXPECT_THROW(t.lookup(tokens(5)), ConfigError);
-  EXPECT_THROW(t.lookup(tokens(-1)), ConfigError);
+  EXPECT_THROW(t.lookup(tokens(5), pass_), ConfigError);
+  EXPECT_THROW(t.lookup(tokens(-1), pass_), ConfigError);
   const Tensor logits = at::zeros({3, 5}, at::kDouble);
   EXPECT_THROW(nn::cross_entropy(mesh_, t, logits, tokens(-100), 3), ConfigError);
 }
@@ -69,7 +71,7 @@ TEST_F(Misuse, PositionsTakeAnExpandedGradient) {
   const nn::Positions positions(mesh_, "wpe", 3, 4, nn::Activations::kSharded,
                                 nn::Precision::float64(), 1);
   const Tensor hidden = at::zeros({6, 4}, at::kDouble).set_requires_grad(true);
-  positions.add_to(at::mul(hidden, 1.0), {.samples = 2, .context = 3}).sum().backward();
+  positions.add_to(at::mul(hidden, 1.0), {.samples = 2, .context = 3}, pass_).sum().backward();
   EXPECT_DOUBLE_EQ(positions.parameter()->gradient().min().item<double>(), 2);
   EXPECT_DOUBLE_EQ(positions.parameter()->gradient().max().item<double>(), 2);
 }
@@ -84,7 +86,7 @@ TEST_F(Misuse, VectorsWithOneGradientDoNotShareIt) {
   };
   const nn::Vectors vectors(mesh_, {vector("a"), vector("b")});
   for (int pass = 1; pass <= 2; ++pass) {
-    const std::vector<Tensor> v = vectors.gather();
+    const std::vector<Tensor> v = vectors.gather(in_flight_);
     at::add(v[0], v[1]).sum().backward();
     for (const nn::ParameterPtr& parameter : vectors.parameters()) {
       EXPECT_DOUBLE_EQ(parameter->gradient().max().item<double>(), pass) << parameter->name();
@@ -100,7 +102,7 @@ TEST_F(Misuse, ABiasThatIsNotGatheredIsRefused) {
   for (const nn::ProductLayer* layer :
        std::initializer_list<const nn::ProductLayer*>{&linear, &summa}) {
     try {
-      static_cast<void>(layer->forward(input, nn::Pass()));
+      static_cast<void>(layer->forward(input, pass_));
       FAIL() << "accepted";
     } catch (const InvariantError& error) {
       EXPECT_EQ(std::string(error.what()),
@@ -115,9 +117,11 @@ TEST_F(Misuse, AGradientIsNotReadBeforeAllOfItIsThere) {
     const tensor::Mesh mesh(world, grid::Grid({.z = 2}));
     const nn::Positions positions(mesh, "wpe", 3, 4, nn::Activations::kSharded,
                                   nn::Precision::float64(), 1);
+    tensor::InFlight in_flight(mesh);
+    const nn::Pass pass(in_flight);
     const auto run = [&] {
       const Tensor hidden = at::zeros({6, 4}, at::kDouble).set_requires_grad(true);
-      return positions.add_to(at::mul(hidden, 1.0), {.samples = 4, .context = 3}).sum();
+      return positions.add_to(at::mul(hidden, 1.0), {.samples = 4, .context = 3}, pass).sum();
     };
     const auto largest = [&] { return positions.parameter()->gradient().max().item<double>(); };
     {
@@ -136,6 +140,17 @@ TEST_F(Misuse, AGradientIsNotReadBeforeAllOfItIsThere) {
                           said);
     }
     run().backward();  // now it is: of two passes, with four samples each
+    std::string under_way;
+    try {
+      static_cast<void>(largest());
+    } catch (const InvariantError& error) {
+      under_way = error.what();
+    }
+    expect_on_all_ranks(
+        world,
+        under_way.find("is under way; call InFlight::sums().drain() first") != std::string::npos,
+        under_way);
+    in_flight.sums().drain();
     expect_on_all_ranks(world, largest() == 8, "the sum of both");
   });
 }
@@ -256,7 +271,8 @@ TEST(Spec, VectorsThatAreNotGatheredWork) {
             .name = "scale", .shape = {6}, .kept = Axis::kX, .replicas = {Axis::kData, Axis::kZ}},
         nn::Precision::float64(), 1);
     const nn::Vectors vectors(mesh, {vector});
-    vectors.gather()[0].sum().backward();
+    tensor::InFlight in_flight(mesh);
+    vectors.gather(in_flight)[0].sum().backward();
     const Tensor gradient = vector->gradient();
     expect_on_all_ranks(world, gradient.numel() == 3 && gradient.min().item<double>() == 1,
                         "the gradient of its own use");

@@ -1,12 +1,12 @@
-// Layer norm over columns that are split, against one process, and where its statistics are hard.
+// Norms over columns that are split, against one process, and where their statistics are hard.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/nn/norm.hpp"
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/layer_norm.h>
 #include <gtest/gtest.h>
 
+#include "fourfold/nn/layer_norm.hpp"
+#include "fourfold/nn/rms_norm.hpp"
 #include "fourfold/nn/vectors.hpp"
 
 #include "tests/model/compare.hpp"
@@ -24,22 +24,32 @@ constexpr std::int64_t kRows = 12;
 constexpr std::int64_t kWidth = 30;  // 5 and 10 for each rank, and not a multiple of vectors
 constexpr double kEpsilon = 1e-5;
 
+/// A norm of libtorch's operations, as a function of rows and vectors.
+using Norm = Tensor (*)(const Tensor& rows, const std::vector<Tensor>& vectors);
+
+Tensor layer_norm(const Tensor& rows, const std::vector<Tensor>& vectors) {
+  return at::layer_norm(rows, {rows.size(1)}, vectors[0], vectors[1], kEpsilon);
+}
+
+Tensor rms_norm(const Tensor& rows, const std::vector<Tensor>& vectors) {
+  return rows * (rows.square().mean(1, true) + kEpsilon).rsqrt() * vectors[0];
+}
+
 struct Serial {
-  explicit Serial(Tensor rows)
-      : input(std::move(rows)),
-        scale(normal({input.size(1)}, "scale").set_requires_grad(true)),
-        shift(normal({input.size(1)}, "shift").set_requires_grad(true)),
-        upstream(normal(input.sizes().vec(), "upstream")) {
+  explicit Serial(Tensor rows, Norm norm = layer_norm)
+      : input(std::move(rows)), upstream(normal(input.sizes().vec(), "upstream")) {
+    for (const char* name : {"scale", "shift"}) {
+      vectors.push_back(normal({input.size(1)}, name).set_requires_grad(true));
+    }
     const Tensor leaf = input.detach().clone().set_requires_grad(true);
-    const Tensor result = at::layer_norm(leaf, {input.size(1)}, scale, shift, kEpsilon);
+    const Tensor result = norm(leaf, vectors);
     result.backward(upstream);
     output = result.detach();
     input_gradient = leaf.grad();
   }
 
   Tensor input;
-  Tensor scale;
-  Tensor shift;
+  std::vector<Tensor> vectors;  ///< scale and shift
   Tensor upstream;
   Tensor output;
   Tensor input_gradient;
@@ -52,15 +62,19 @@ Layout layout_of(Activations activations) {
 }
 
 /// The layer on this rank, on `input` in its type, against everything serial.
+template <class Layer>
 Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& input,
                const Serial& serial) {
   Worst worst;
   const auto type = input.scalar_type();
-  const nn::LayerNorm layer(mesh, "norm", input.size(1), activations, {type, type}, 7, kEpsilon);
-  load(mesh, *layer.scale(), serial.scale.detach());
-  load(mesh, *layer.shift(), serial.shift.detach());
-  const nn::Vectors vectors(mesh, {layer.scale(), layer.shift()});
-  const nn::Pass pass(vectors);
+  const Layer layer(mesh, "norm", input.size(1), activations, {type, type}, 7, kEpsilon);
+  const nn::Vectors vectors(mesh, layer.vectors());
+  const nn::Parameters& parameters = vectors.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    load(mesh, *parameters[i], serial.vectors[i].detach());
+  }
+  tensor::InFlight in_flight(mesh);
+  const nn::Pass pass(in_flight, vectors);
   const Layout layout = layout_of(activations);
   const Tensor leaf = leaf_of(mesh, input, layout);
   const Tensor output = layer.forward(leaf, pass);
@@ -70,18 +84,21 @@ Worst worst_of(const tensor::Mesh& mesh, Activations activations, const Tensor& 
   worst.see(relative_error(leaf.grad(), part_of(mesh, serial.input_gradient, layout),
                            serial.input_gradient),
             "input gradient");
-  sum_over_replicas(mesh, vectors.parameters());
-  see_gradient(worst, mesh, *layer.scale(), serial.scale.grad());
-  see_gradient(worst, mesh, *layer.shift(), serial.shift.grad());
+  in_flight.sums().drain();
+  sum_over_replicas(mesh, parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    see_gradient(worst, mesh, *parameters[i], serial.vectors[i].grad());
+  }
   return worst;
 }
 
+template <class Layer = nn::LayerNorm>
 void run(const grid::Sizes& sizes, const Tensor& input, const Serial& serial, double tolerance) {
   const grid::Grid grid(sizes);
   on_threads(grid.ranks(), [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid);
     for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
-      const Worst worst = worst_of(mesh, activations, input, serial);
+      const Worst worst = worst_of<Layer>(mesh, activations, input, serial);
       expect_on_all_ranks(world, worst.error <= tolerance,
                           concat(grid, ": error ", worst.error, " of ", worst.where));
     }
@@ -98,15 +115,26 @@ double naive_error(const Tensor& input, const Tensor& shifted) {
   return relative_error(result, right, right);
 }
 
+const std::vector<grid::Sizes> kGrids = {
+    {},
+    {.x = 2},
+    {.x = 3},
+    {.y = 2, .z = 2},
+    {.x = 3, .y = 2},
+    {.x = 2, .y = 3, .z = 2},
+    {.x = 2, .z = 2, .data = 2},
+};
+
 TEST(LayerNorm, EqualsSerial) {
   const Tensor input = normal({kRows, kWidth}, "input") + normal({kRows, 1}, "means");
   const Serial serial(input);
-  for (const grid::Sizes& sizes :
-       {grid::Sizes{}, grid::Sizes{.x = 2}, grid::Sizes{.x = 3}, grid::Sizes{.y = 2, .z = 2},
-        grid::Sizes{.x = 3, .y = 2}, grid::Sizes{.x = 2, .y = 3, .z = 2},
-        grid::Sizes{.x = 2, .z = 2, .data = 2}}) {
-    run(sizes, input, serial, 1e-10);
-  }
+  for (const grid::Sizes& sizes : kGrids) run(sizes, input, serial, 1e-10);
+}
+
+TEST(RmsNorm, EqualsSerial) {
+  const Tensor input = normal({kRows, kWidth}, "input") + normal({kRows, 1}, "means");
+  const Serial serial(input, rms_norm);
+  for (const grid::Sizes& sizes : kGrids) run<nn::RmsNorm>(sizes, input, serial, 1e-10);
 }
 
 /// Numbers near 1e8 are 1.5e-8 apart in float64: that, and not their squares, bounds the error.
@@ -146,7 +174,8 @@ TEST(LayerNorm, ConstantRowsGiveTheShift) {
       const Tensor shift = normal({kWidth}, "shift");
       load(mesh, *layer.shift(), shift);
       const nn::Vectors vectors(mesh, {layer.scale(), layer.shift()});
-      const nn::Pass pass(vectors);
+      tensor::InFlight in_flight(mesh);
+      const nn::Pass pass(in_flight, vectors);
       const Layout layout = layout_of(Activations::kSharded);
       Tensor input = normal({kRows, kWidth}, "input").fill_(value);
       const Tensor leaf = leaf_of(mesh, input, layout);

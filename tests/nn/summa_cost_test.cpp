@@ -67,14 +67,15 @@ CallsBy expected_backward(const Blocks& b) {
 
 void check_sent(comm::World& world, const Blocks& b) {
   const Mesh mesh(world, b.grid());
+  tensor::InFlight in_flight(mesh);
   const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
   const Tensor input = b.block(mesh, b.k).set_requires_grad(true);
   world.reset_counters();
-  const Tensor output = layer.forward(input, nn::Pass());
+  const Tensor output = layer.forward(input, nn::Pass(in_flight));
   const CallsBy forward = counted(world.counters());
   world.reset_counters();
   output.backward(b.block(mesh, b.n));
-  mesh.backlog().drain();
+  in_flight.sums().drain();
   const CallsBy backward = counted(world.counters());
   expect_on_all_ranks(world, difference(forward, expected_forward(b)).empty(),
                       difference(forward, expected_forward(b)));
@@ -101,12 +102,13 @@ TEST(SummaCost, SumsOfBf16CostMore) {
   const Blocks b{.side = 2, .r = 8, .k = 4, .n = 6, .precision = nn::Precision::bf16()};
   on_threads(4, [&](comm::World& world) {
     const Mesh mesh(world, b.grid());
+    tensor::InFlight in_flight(mesh);
     const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
     const Tensor input = b.block(mesh, b.k).set_requires_grad(true);
-    const Tensor output = layer.forward(input, nn::Pass());
+    const Tensor output = layer.forward(input, nn::Pass(in_flight));
     world.reset_counters();
     output.backward(b.block(mesh, b.n));
-    mesh.backlog().drain();
+    in_flight.sums().drain();
     const CallsBy backward = counted(world.counters());
     for (const auto& [axes, block] : {std::pair("x", b.input()), std::pair("y", b.weight())}) {
       const Calls expected{2, 2 * block, 2 * (block / 2) + block / 2, 3};
@@ -124,10 +126,11 @@ TEST(SummaCost, ProductsOfBf16AreAddedUpInFloat) {
     const Blocks b{.side = side, .precision = nn::Precision::bf16()};
     comm::World world = comm::recording::open(0, side * side);
     Mesh mesh(world, b.grid());
+    tensor::InFlight in_flight(mesh);
     const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
     schedule::Schedule schedule;
     const comm::Recording recording(world, schedule);
-    const Tensor output = layer.forward(b.block(mesh, b.k), nn::Pass());
+    const Tensor output = layer.forward(b.block(mesh, b.k), nn::Pass(in_flight));
     EXPECT_EQ(output.scalar_type(), at::kBFloat16);
     int products = 0;
     for (const schedule::Step& step : schedule.steps()) {
@@ -146,6 +149,7 @@ TEST(SummaCost, OfTheTable) {
   constexpr std::int64_t kColumns = 2;
   on_threads(kSide * kSide, [&](comm::World& world) {
     const Mesh mesh(world, grid::Grid({.x = kSide, .y = kSide}));
+    tensor::InFlight in_flight(mesh);
     const nn::SummaTable table(mesh, {.name = "wte", .vocabulary = 10, .width = kSide * kColumns},
                                nn::Precision::float64(), 7);
     const std::int64_t hidden = kRows * kColumns * 8;
@@ -158,7 +162,7 @@ TEST(SummaCost, OfTheTable) {
       return all;
     };
     world.reset_counters();
-    const Tensor rows = table.lookup(at::zeros({kSide * kRows}, at::kLong));
+    const Tensor rows = table.lookup(at::zeros({kSide * kRows}, at::kLong), nn::Pass(in_flight));
     const CallsBy forward = counted(world.counters());
     world.reset_counters();
     rows.backward(at::zeros_like(rows));
@@ -170,11 +174,11 @@ TEST(SummaCost, OfTheTable) {
     // The logits are a linear layer's with the padded vocabulary: 4 of 12 rows each.
     const Blocks product{.side = kSide, .r = kRows, .k = kColumns, .n = 4};
     world.reset_counters();
-    const Tensor logits = table.logits(rows.detach().set_requires_grad(true));
+    const Tensor logits = table.logits(rows.detach().set_requires_grad(true), nn::Pass(in_flight));
     const CallsBy multiplied = counted(world.counters());
     world.reset_counters();
     logits.backward(at::zeros_like(logits));
-    mesh.backlog().drain();
+    in_flight.sums().drain();
     const CallsBy gradients = counted(world.counters());
     expect_on_all_ranks(world, difference(multiplied, expected_forward(product)).empty(),
                         difference(multiplied, expected_forward(product)));
@@ -212,16 +216,17 @@ Orders orders(const Overlap& overlap) {
   const Blocks b{.side = 3};
   comm::World world = comm::recording::open(5, 9);
   Mesh mesh(world, b.grid(), overlap);
+  tensor::InFlight in_flight(mesh);
   const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
   const Tensor input = b.block(mesh, b.k).set_requires_grad(true);
   schedule::Schedule forward;
   comm::Recording of_forward(world, forward);
-  const Tensor output = layer.forward(input, nn::Pass());
+  const Tensor output = layer.forward(input, nn::Pass(in_flight));
   schedule::Schedule backward;
   of_forward.stop();
   const comm::Recording of_backward(world, backward);
   output.backward(b.block(mesh, b.n));
-  mesh.backlog().drain();
+  in_flight.sums().drain();
   return {order_of(forward), order_of(backward)};
 }
 
@@ -255,12 +260,13 @@ TEST(SummaMemory, LocalBlocksAreKeptAndTwoPanelsOfEach) {
     tensor::MemoryMeter meter;
     const tensor::MemoryMeter::Counting counting(meter);
     const Mesh mesh(world, b.grid());
+    tensor::InFlight in_flight(mesh);
     const nn::SummaLinear layer(mesh, b.spec(), b.precision, 7);
     layer.weight()->gradient_slot().tensor.zero_();
     const tensor::MemoryUse before = meter.now();
     Tensor input = b.block(mesh, b.k).set_requires_grad(true);
     meter.reset_peak();
-    Tensor output = layer.forward(input, nn::Pass());
+    Tensor output = layer.forward(input, nn::Pass(in_flight));
     input = Tensor();
     const auto kept = meter.now()[MemoryClass::kActivations] - before[MemoryClass::kActivations];
     const std::int64_t forward = meter.peaks()[MemoryClass::kCommunication].value();
@@ -276,7 +282,7 @@ TEST(SummaMemory, LocalBlocksAreKeptAndTwoPanelsOfEach) {
     const std::int64_t most = std::max(2 * b.weight() + 2 * b.input() + b.input(),
                                        2 * b.input() + 3 * b.weight() + 2 * b.input());
     expect_on_all_ranks(world, backward <= most, concat(backward, " of ", most));
-    mesh.backlog().drain();
+    in_flight.sums().drain();
     expect_on_all_ranks(world, meter.now()[MemoryClass::kCommunication].value() == 0, "a panel");
   });
 }

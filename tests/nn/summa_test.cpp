@@ -71,7 +71,9 @@ struct Layer {
     load(mesh, *linear.weight(), serial.weight.detach());
     if (spec.bias) load(mesh, *linear.bias(), serial.bias.detach());
   }
-  Tensor forward(const Tensor& input) const { return linear.forward(input, nn::Pass(vectors)); }
+  Tensor forward(tensor::InFlight& in_flight, const Tensor& input) const {
+    return linear.forward(input, nn::Pass(in_flight, vectors));
+  }
 
   nn::SummaLinear linear;
   nn::Vectors vectors;
@@ -81,9 +83,10 @@ struct Layer {
 void see_layer(Worst& worst, const Mesh& mesh, const LinearSpec& spec, const Serial& serial,
                std::vector<Tensor>* bits = nullptr) {
   const Layer layer(mesh, spec, serial);
+  tensor::InFlight in_flight(mesh);
   for (const Pass& pass : serial.passes) {
     const Tensor input = leaf_of(mesh, pass.input, activations());
-    const Tensor output = layer.forward(input);
+    const Tensor output = layer.forward(in_flight, input);
     worst.see(
         relative_error(output.detach(), part_of(mesh, pass.output, activations()), pass.output),
         "output");
@@ -93,6 +96,7 @@ void see_layer(Worst& worst, const Mesh& mesh, const LinearSpec& spec, const Ser
               "input gradient");
     if (bits != nullptr) bits->insert(bits->end(), {output.detach(), input.grad()});
   }
+  in_flight.sums().drain();
   sum_over_replicas(mesh, layer.linear.parameters());
   see_gradient(worst, mesh, *layer.linear.weight(), serial.weight.grad());
   if (spec.bias) see_gradient(worst, mesh, *layer.linear.bias(), serial.bias.grad());
@@ -183,11 +187,12 @@ TEST(SummaLinear, Bf16IsNearFloat64) {
       for (const Pass& pass : serial.passes) {
         const Tensor input =
             part_of(mesh, pass.input, activations()).to(at::kBFloat16).set_requires_grad(true);
-        const Tensor output = layer.forward(input);
+        const Tensor output = layer.forward(in_flight, input);
         output.backward(part_of(mesh, pass.upstream, activations()).to(at::kBFloat16));
         see(output.detach(), pass.output, "output");
         see(input.grad(), pass.input_gradient, "input gradient");
       }
+      in_flight.sums().drain();
       sum_over_replicas(mesh, layer.linear.parameters());
       see_gradient(worst, mesh, *layer.linear.weight(), serial.weight.grad());
       see_gradient(worst, mesh, *layer.linear.bias(), serial.bias.grad());
@@ -265,11 +270,13 @@ void see_table(Worst& worst, const Mesh& mesh, const SerialTable& serial) {
       nn::Precision::float64(), 7);
   load(mesh, *table.parameter(), serial.table.detach());
   const Layout samples = split_over(Axes{Axis::kData, Axis::kZ});
-  const Tensor hidden = table.lookup(part_of(mesh, serial.tokens, samples));
+  tensor::InFlight in_flight(mesh);
+  const nn::Pass pass(in_flight);
+  const Tensor hidden = table.lookup(part_of(mesh, serial.tokens, samples), pass);
   worst.see(
       relative_error(hidden.detach(), part_of(mesh, serial.hidden, activations()), serial.hidden),
       "hidden state");
-  const Tensor logits = table.logits(hidden * part_of(mesh, serial.mix, activations()));
+  const Tensor logits = table.logits(hidden * part_of(mesh, serial.mix, activations()), pass);
   const Tensor real = logits.detach().narrow(1, 0, table.here().size());
   const Tensor expected = part_of(mesh, serial.logits, activations());
   worst.see(relative_error(real, expected.narrow(1, 0, table.here().size()), serial.logits),
@@ -280,6 +287,7 @@ void see_table(Worst& worst, const Mesh& mesh, const SerialTable& serial) {
   const double total = nn::total_loss(mesh, loss, rows).item<double>();
   worst.see(std::abs(total - serial.value) / std::abs(serial.value), "loss");
   loss.backward();
+  in_flight.sums().drain();
   sum_over_replicas(mesh, {table.parameter()});
   see_gradient(worst, mesh, *table.parameter(), serial.table.grad());
 }

@@ -45,9 +45,9 @@ class Scale {
   const nn::ParameterPtr& weight() const { return weight_; }
 
   /// Both passes. Returns the sum over all ranks.
-  double pass(const Tensor& input) const {
-    const auto use = weight_->use();
-    Tensor sum = weight_->whole().mul(input).sum().reshape({1});
+  double pass(tensor::InFlight& in_flight, const Tensor& input) const {
+    const auto use = weight_->use(in_flight);
+    Tensor sum = weight_->gather(in_flight).mul(input).sum().reshape({1});
     for (const Axes& axes : {Axes{Axis::kZ, Axis::kX}, Axes{Axis::kData, Axis::kPipe}}) {
       mesh_->comm(axes).all_reduce(tensor::view(sum)).wait();
     }
@@ -55,7 +55,7 @@ class Scale {
     if (slot.into == kernels::Into::kNew) slot.tensor.zero_();
     slot.tensor.add_(input);
     use->end();
-    mesh_->settle_gradients();
+    in_flight.sums_issued();
     return sum.item<double>();
   }
 
@@ -83,15 +83,17 @@ Trained train(const Mesh& mesh, const std::function<Tensor(int step)>& input) {
   optim::AdamW optimizer(mesh, {layer.weight()}, {});
   Trained trained;
   for (int number = 1; number <= kSteps; ++number) {
-    optim::AdamW::Step step = optimizer.begin_step();
+    tensor::InFlight in_flight(mesh);
+    optim::AdamW::Step step = optimizer.begin_step(in_flight);
     step.begin_pass();
-    trained.sums.push_back(layer.pass(input(number)));
+    trained.sums.push_back(layer.pass(in_flight, input(number)));
     double squares = step.reduce_gradients();
     mesh.everyone().all_reduce({&squares, 1, schedule::DType::kF64}).wait();
     trained.squares.push_back(squares);
     step.update(number, 0.1, 1);
   }
-  trained.weight = layer.weight()->whole();
+  tensor::InFlight in_flight(mesh);
+  trained.weight = layer.weight()->gather(in_flight);
   return trained;
 }
 

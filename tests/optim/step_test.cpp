@@ -20,10 +20,11 @@ using optim::Zero;
 constexpr std::int64_t kPasses = 2;
 
 /// What a backward pass of the step does.
-using Run = std::function<void(const TwoLayers& model, const Tensor& input, double& loss)>;
+using Run = std::function<void(tensor::InFlight& in_flight, const TwoLayers& model,
+                               const Tensor& input, double& loss)>;
 
-void plain(const TwoLayers& model, const Tensor& input, double& loss) {
-  const Tensor part = loss_of(model.forward(input), input);
+void plain(tensor::InFlight& in_flight, const TwoLayers& model, const Tensor& input, double& loss) {
+  const Tensor part = loss_of(model.forward(in_flight, input), input);
   part.backward();
   loss += part.item<double>();
 }
@@ -35,18 +36,19 @@ std::vector<double> losses(comm::World& world, const grid::Grid& grid, Zero zero
   AdamW optimizer(mesh, model.parameters(), {.zero = zero});
   std::vector<double> result;
   for (std::int64_t number = 1; number <= 5; ++number) {
-    AdamW::Step step = optimizer.begin_step(kPasses);
+    tensor::InFlight in_flight(mesh);
+    AdamW::Step step = optimizer.begin_step(in_flight, kPasses);
     std::array<double, 2> sums = {0, 0};
     for (std::int64_t pass = 0; pass < kPasses; ++pass) {
       step.begin_pass();
-      run(model, input_of(mesh, number * kPasses + pass), sums[0]);
+      run(in_flight, model, input_of(mesh, number * kPasses + pass), sums[0]);
     }
     sums[1] = step.reduce_gradients();
     mesh.everyone().all_reduce({sums.data(), 2, schedule::DType::kF64}).wait();
     step.update(number, 0.01, optim::clip_scale(std::sqrt(sums[1]), 1));
     result.push_back(sums[0]);
   }
-  for (const nn::ParameterPtr& p : model.parameters()) static_cast<void>(p->value());
+  for (const nn::ParameterPtr& p : model.parameters()) p->wait_for_values();
   return result;
 }
 
@@ -74,33 +76,42 @@ TEST(Step, GivesTheLossesOfOneRank) {
 }
 
 TEST(Step, ALayerMayBeUsedTwiceInAPass) {
-  expect_losses_of_one_rank([](const TwoLayers& model, const Tensor& input, double& loss) {
-    const Tensor part = loss_of(model.forward(model.forward(input)), input);
+  expect_losses_of_one_rank([](tensor::InFlight& in_flight, const TwoLayers& model,
+                               const Tensor& input, double& loss) {
+    const Tensor part = loss_of(model.forward(in_flight, model.forward(in_flight, input)), input);
     part.backward();
     loss += part.item<double>();
   });
 }
 
 TEST(Step, AGraphWithoutABackwardPassChangesNothing) {
-  expect_losses_of_one_rank([](const TwoLayers& model, const Tensor& input, double& loss) {
-    static_cast<void>(model.forward(input));
-    plain(model, input, loss);
-  });
+  expect_losses_of_one_rank(
+      [](tensor::InFlight& in_flight, const TwoLayers& model, const Tensor& input, double& loss) {
+        static_cast<void>(model.forward(in_flight, input));
+        plain(in_flight, model, input, loss);
+      });
 }
 
 // --- misuse, on ranks where the numbers would be wrong
 
 struct Misused {
   explicit Misused(const tensor::Mesh& where, Zero zero)
-      : mesh(where), model(where), optimizer(where, model.parameters(), {.zero = zero}) {}
+      : mesh(where),
+        in_flight(where),
+        model(where),
+        optimizer(where, model.parameters(), {.zero = zero}) {}
 
-  Tensor loss(std::int64_t number = 1) const {
-    const Tensor input = input_of(mesh, number);
-    return loss_of(model.forward(input), input);
+  AdamW::Step begin_step(std::int64_t passes = 1) {
+    return optimizer.begin_step(in_flight, passes);
   }
-  void backward(std::int64_t number = 1) const { loss(number).backward(); }
+  Tensor loss(std::int64_t number = 1) {
+    const Tensor input = input_of(mesh, number);
+    return loss_of(model.forward(in_flight, input), input);
+  }
+  void backward(std::int64_t number = 1) { loss(number).backward(); }
 
   const tensor::Mesh& mesh;
+  tensor::InFlight in_flight;
   TwoLayers model;
   AdamW optimizer;
 };
@@ -110,7 +121,7 @@ void finish(AdamW::Step& step) {
   step.update(1, 0.01, 1);
 }
 
-/// `body` must throw what contains `line`, on every rank of several grids, with every stage of
+/// `body` must throw what contains `line`, on every rank of several grids, with every level of
 /// ZeRO.
 void expect_refused(const std::string& line, const std::function<void(Misused&)>& body) {
   for (const grid::Sizes& sizes : {grid::Sizes{}, grid::Sizes{.data = 2}, grid::Sizes{.z = 2},
@@ -127,7 +138,7 @@ void expect_refused(const std::string& line, const std::function<void(Misused&)>
           said = error.what();
         }
         expect_on_all_ranks(world, said.find(line) != std::string::npos, concat(sizes, ": ", said));
-        mesh.backlog().drain();
+        it.in_flight.sums().drain();
       });
     }
   }
@@ -137,7 +148,7 @@ TEST(Step, AGradientOutsideAStepIsRefused) {
   expect_refused("a gradient outside a step; call AdamW::begin_step before the first backward pass",
                  [](Misused& it) { it.backward(); });
   expect_refused("a gradient outside a step; call AdamW::begin_step", [](Misused& it) {
-    AdamW::Step step = it.optimizer.begin_step();
+    AdamW::Step step = it.begin_step();
     step.begin_pass();
     it.backward();
     finish(step);
@@ -148,7 +159,7 @@ TEST(Step, AGradientOutsideAStepIsRefused) {
 TEST(Step, AGradientOutsideAPassIsRefused) {
   expect_refused("a gradient outside a pass; call begin_pass before each backward pass",
                  [](Misused& it) {
-                   const AdamW::Step step = it.optimizer.begin_step();
+                   const AdamW::Step step = it.begin_step();
                    it.backward();
                  });
 }
@@ -156,7 +167,7 @@ TEST(Step, AGradientOutsideAPassIsRefused) {
 TEST(Step, ASecondBackwardPassNeedsABeginPass) {
   expect_refused("more gradients after this pass has completed its gradient; call begin_pass",
                  [](Misused& it) {
-                   AdamW::Step step = it.optimizer.begin_step(2);
+                   AdamW::Step step = it.begin_step(2);
                    step.begin_pass();
                    it.backward(1);
                    it.backward(2);
@@ -166,7 +177,7 @@ TEST(Step, ASecondBackwardPassNeedsABeginPass) {
 TEST(Step, MorePassesThanAnnouncedAreRefused) {
   expect_refused("begin_pass for pass 2 of a step that begin_step was told to have 1",
                  [](Misused& it) {
-                   AdamW::Step step = it.optimizer.begin_step();
+                   AdamW::Step step = it.begin_step();
                    step.begin_pass();
                    it.backward(1);
                    step.begin_pass();
@@ -176,7 +187,7 @@ TEST(Step, MorePassesThanAnnouncedAreRefused) {
 TEST(Step, FewerPassesThanAnnouncedAreRefused) {
   expect_refused("reduce_gradients after 1 of the 2 passes that begin_step was told",
                  [](Misused& it) {
-                   AdamW::Step step = it.optimizer.begin_step(2);
+                   AdamW::Step step = it.begin_step(2);
                    step.begin_pass();
                    it.backward(1);
                    step.reduce_gradients();
@@ -185,12 +196,12 @@ TEST(Step, FewerPassesThanAnnouncedAreRefused) {
 
 TEST(Step, APassWithoutABackwardPassIsRefused) {
   expect_refused("pass 1 of 2 has not completed its gradient", [](Misused& it) {
-    AdamW::Step step = it.optimizer.begin_step(2);
+    AdamW::Step step = it.begin_step(2);
     step.begin_pass();
     step.begin_pass();
   });
   expect_refused("has no gradient", [](Misused& it) {
-    AdamW::Step step = it.optimizer.begin_step(1);
+    AdamW::Step step = it.begin_step(1);
     step.begin_pass();
     step.reduce_gradients();
   });
@@ -199,7 +210,7 @@ TEST(Step, APassWithoutABackwardPassIsRefused) {
 TEST(Step, AGraphThatStaysWithoutItsBackwardPassIsRefused) {
   expect_refused("a graph that uses it has had no backward pass; make graphs that need none under",
                  [](Misused& it) {
-                   AdamW::Step step = it.optimizer.begin_step(2);
+                   AdamW::Step step = it.begin_step(2);
                    step.begin_pass();
                    it.backward(1);
                    const Tensor validation = it.loss(3);
@@ -211,7 +222,7 @@ TEST(Step, AGraphThatStaysWithoutItsBackwardPassIsRefused) {
 
 TEST(Step, AGraphThatGoesAfterTheBackwardPassIsRefused) {
   expect_refused("pass 1 of 2 has not completed its gradient", [](Misused& it) {
-    AdamW::Step step = it.optimizer.begin_step(2);
+    AdamW::Step step = it.begin_step(2);
     step.begin_pass();
     {
       const Tensor validation = it.loss(3);
@@ -224,7 +235,7 @@ TEST(Step, AGraphThatGoesAfterTheBackwardPassIsRefused) {
 TEST(Step, CallsOutOfOrderAreRefused) {
   const auto with_pass = [](const std::function<void(Misused&, AdamW::Step&)>& body) {
     return [body](Misused& it) {
-      AdamW::Step step = it.optimizer.begin_step();
+      AdamW::Step step = it.begin_step();
       step.begin_pass();
       it.backward();
       body(it, step);
@@ -248,11 +259,10 @@ TEST(Step, CallsOutOfOrderAreRefused) {
                    finish(step);
                    step.update(1, 0.1, 1);
                  }));
-  expect_refused(
-      "begin_step within a step: update it, or let go of it",
-      with_pass([](Misused& it, AdamW::Step&) { static_cast<void>(it.optimizer.begin_step()); }));
+  expect_refused("begin_step within a step: update it, or let go of it",
+                 with_pass([](Misused& it, AdamW::Step&) { static_cast<void>(it.begin_step()); }));
   expect_refused("begin_step(0): a step has passes",
-                 [](Misused& it) { static_cast<void>(it.optimizer.begin_step(0)); });
+                 [](Misused& it) { static_cast<void>(it.begin_step(0)); });
 }
 
 /// A step that is let go of, at whatever point, leaves no trace in the next one.
@@ -266,14 +276,14 @@ TEST(Step, AStepWithoutAnUpdateLeavesNoTrace) {
         std::array<double, 5> squares{};
         for (std::size_t i = 0; i < squares.size(); ++i) {
           {
-            AdamW::Step lost = it.optimizer.begin_step(2);
+            AdamW::Step lost = it.begin_step(2);
             if (i > 0) lost.begin_pass();
             if (i > 1) it.backward(7);
             if (i > 2) lost.begin_pass();
             if (i > 2) it.backward(8);
             if (i > 3) static_cast<void>(lost.reduce_gradients());
           }
-          AdamW::Step step = it.optimizer.begin_step(1);
+          AdamW::Step step = it.begin_step(1);
           step.begin_pass();
           it.backward(1);
           squares[i] = step.reduce_gradients();

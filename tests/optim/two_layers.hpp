@@ -31,8 +31,8 @@ class TwoLayers {
               nn::Precision::float64(), 1),
         biases_(mesh, {up_.bias(), down_.bias()}) {}
 
-  Tensor forward(const Tensor& input) const {
-    const nn::Pass pass(biases_);
+  Tensor forward(tensor::InFlight& in_flight, const Tensor& input) const {
+    const nn::Pass pass(in_flight, biases_);
     return down_.forward(at::gelu(up_.forward(input, pass)), pass);
   }
 

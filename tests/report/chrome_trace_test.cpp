@@ -79,6 +79,8 @@ TEST(ChromeTrace, SpansHaveTimesInMicrosecondsAndWhatTheyAreAbout) {
   EXPECT_EQ(linear["dur"], 3e6);
   EXPECT_EQ(linear["tid"], 0);
   EXPECT_EQ(linear["args"]["flops"], 1e6);
+  EXPECT_EQ(linear["args"]["work"], "product");
+  EXPECT_EQ(linear["args"]["phase"], "backward");
   EXPECT_EQ(linear["args"]["step"], 3);
   const json wait = find(events, "cat", "wait");
   EXPECT_EQ(wait["name"], "wait: all_gather x");

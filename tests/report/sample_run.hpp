@@ -10,6 +10,8 @@ namespace fourfold::test {
 inline comm::Span compute(double begin, double end, const char* name = "linear") {
   return {.kind = comm::Span::Kind::kCompute,
           .name = name,
+          .work = schedule::Work::kProduct,
+          .phase = schedule::Phase::kBackward,
           .flops = Flops(1e6),
           .step = 3,
           .begin = Seconds(begin),

@@ -16,9 +16,16 @@ using schedule::Issue;
 using schedule::Op;
 using schedule::Wait;
 
+/// An operation of one of the rounds.
+struct Issued {
+  const Issue* issue;
+  std::int64_t number;  ///< counted over all rounds
+};
+
 struct Rank {
   std::size_t at = 0;  ///< the next step
-  std::map<schedule::Queue, std::deque<const Issue*>> queues;
+  std::size_t round = 0;
+  std::map<schedule::Queue, std::deque<Issued>> queues;
   std::set<std::int64_t> done;
 };
 
@@ -52,7 +59,7 @@ class Replay {
     }
     std::string stuck;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (ranks_[rank].at < schedules_[rank].steps().size()) {
+      if (ranks_[rank].round < kTimes) {
         stuck += concat("rank ", rank, " stands at step ", ranks_[rank].at, ": ",
                         schedule::to_string(schedules_[rank].steps()[ranks_[rank].at]), "\n");
       }
@@ -62,27 +69,37 @@ class Replay {
 
  private:
   bool compute(std::size_t rank) {
-    const auto& steps = schedules_[rank].steps();
     Rank& state = ranks_[rank];
-    const std::size_t before = state.at;
-    for (; state.at < steps.size(); ++state.at) {
-      if (const auto* wait = std::get_if<Wait>(&steps[state.at])) {
-        if (!state.done.contains(wait->number)) break;
-      } else if (const auto* issue = std::get_if<Issue>(&steps[state.at])) {
+    bool moved = false;
+    for (; state.round < kTimes; ++state.round, state.at = 0) {
+      const bool ended = finish_round(state, schedules_[rank], moved);
+      if (!ended) return moved;
+    }
+    return moved;
+  }
+
+  bool finish_round(Rank& state, const schedule::Schedule& schedule, bool& moved) {
+    const std::int64_t earlier = static_cast<std::int64_t>(state.round) * schedule.operations();
+    for (; state.at < schedule.steps().size(); ++state.at, moved = true) {
+      const schedule::Step& step = schedule.steps()[state.at];
+      if (const auto* wait = std::get_if<Wait>(&step)) {
+        const std::int64_t number = earlier + wait->number;
+        if (number >= 0 && !state.done.contains(number)) return false;
+      } else if (const auto* issue = std::get_if<Issue>(&step)) {
         if (issue->group_size == 1) {
-          state.done.insert(issue->number);
+          state.done.insert(earlier + issue->number);
         } else {
-          state.queues[queue_of_(*issue)].push_back(issue);
+          state.queues[queue_of_(*issue)].push_back({issue, earlier + issue->number});
         }
       }
     }
-    return state.at != before;
+    return true;
   }
 
   bool communicate(std::size_t rank) {
     bool moved = false;
     for (auto& [queue, waiting] : ranks_[rank].queues) {
-      while (!waiting.empty() && finish(rank, *waiting.front())) moved = true;
+      while (!waiting.empty() && finish(rank, *waiting.front().issue)) moved = true;
     }
     return moved;
   }
@@ -94,7 +111,7 @@ class Replay {
     if (is_pair(issue.collective.op)) {
       others = {others[static_cast<std::size_t>(issue.collective.root)]};
     }
-    std::vector<std::pair<Rank*, std::deque<const Issue*>*>> fronts;
+    std::vector<std::pair<Rank*, std::deque<Issued>*>> fronts;
     for (const int other : others) {
       Rank& state = ranks_[static_cast<std::size_t>(other)];
       auto* front = other == static_cast<int>(rank) ? &state.queues[queue_of_(issue)]
@@ -106,15 +123,15 @@ class Replay {
       fronts.push_back({&ranks_[rank], &ranks_[rank].queues[queue_of_(issue)]});
     }
     for (const auto& [state, queue] : fronts) {
-      state->done.insert(queue->front()->number);
+      state->done.insert(queue->front().number);
       queue->pop_front();
     }
     return true;
   }
 
-  static std::deque<const Issue*>* front_of(Rank& state, const Issue& issue) {
+  static std::deque<Issued>* front_of(Rank& state, const Issue& issue) {
     for (auto& [queue, waiting] : state.queues) {
-      if (!waiting.empty() && belong_together(issue, *waiting.front())) return &waiting;
+      if (!waiting.empty() && belong_together(issue, *waiting.front().issue)) return &waiting;
     }
     return nullptr;
   }

@@ -13,10 +13,11 @@ namespace fourfold::test {
 
 using QueueOf = std::function<schedule::Queue(const schedule::Issue&)>;
 
-/// Each rank goes through its steps and stands still at a wait until the operation is done. An
-/// operation is done when it stands first in its queue on all ranks that take part in it. Returns
-/// where ranks stand still for ever, or "" when all come to their end.
+/// Each rank goes through its schedule `kTimes` times, and stands still at a wait until the
+/// operation is done. An operation is done when it stands first in its queue on all ranks that take
+/// part in it. Returns where ranks stand still for ever, or "" when all come to their end.
 std::string replay(const grid::Grid& grid, const std::vector<schedule::Schedule>& ranks,
                    const QueueOf& queue_of = schedule::queue_of);
+inline constexpr std::size_t kTimes = 3;
 
 }  // namespace fourfold::test

@@ -20,22 +20,27 @@ using schedule::Compute;
 using schedule::DType;
 using schedule::Issue;
 using schedule::Op;
+using schedule::Phase;
 using schedule::Priority;
 using schedule::ReduceOp;
 using schedule::Schedule;
 using schedule::Traffic;
 using schedule::Wait;
+using schedule::Work;
 
 const Collective kReduce{.op = Op::kAllReduce, .count = 1 << 20};
 const Collective kGather{
     .op = Op::kAllGather, .dtype = DType::kBF16, .priority = Priority::kBackground, .count = 4096};
+
+const Compute kProduct{"linear",
+                       schedule::product_of({1000, 1000, 1000}, DType::kBF16, Bytes(3 << 20))};
 
 /// A product whose weights are gathered before it and whose output is reduced behind it.
 Schedule linear() {
   Schedule schedule;
   const auto weights = schedule.issue(kGather, Axis::kZ, 2, 1, 1);
   schedule.wait(weights);
-  schedule.compute("linear", Flops(2e9), Bytes(3 << 20));
+  schedule.compute(kProduct);
   const auto output = schedule.issue(kReduce, {Axis::kY, Axis::kX}, 4, 3, 0);
   schedule.wait(output);
   return schedule;
@@ -45,21 +50,25 @@ TEST(Schedule, NumbersOperationsInOrderOverAllLanes) {
   Schedule schedule;
   EXPECT_EQ(schedule.operations(), 0);
   EXPECT_EQ(schedule.issue(kReduce, Axis::kX, 2, 0, 5), 0);
-  schedule.compute("between", Flops(1), Bytes(1));
+  schedule.compute({"between"});
   EXPECT_EQ(schedule.issue(kGather, Axis::kY, 2, 0, 0), 1);
   schedule.wait(0);
   EXPECT_EQ(schedule.issue(kGather, Axis::kY, 2, 0, 5), 2);
   EXPECT_EQ(schedule.operations(), 3);
 }
 
-TEST(Schedule, KnowsTheLayerOfCompute) {
+TEST(Schedule, KnowsTheLayerAndThePhaseOfCompute) {
   Schedule schedule;
-  schedule.compute("linear dW", Flops(1), Bytes(1), "h.3.mlp.c_fc");
-  const auto& step = std::get<Compute>(schedule.steps()[0]);
-  EXPECT_EQ(step.layer, "h.3.mlp.c_fc");
-  EXPECT_EQ(step.name, "linear dW");
-  EXPECT_NE(step, (Compute{"linear dW", Flops(1), Bytes(1)}));
-  EXPECT_TRUE(to_string(schedule).starts_with("compute h.3.mlp.c_fc linear dW: "));
+  const Compute product{"linear dW", schedule::product_of({4, 8, 2}, DType::kF32, Bytes(56)),
+                        Phase::kBackward, "h.3.mlp.c_fc"};
+  schedule.compute(product);
+  schedule.compute(
+      {"adamw", {Work::kOptimizer, DType::kF32, {}, Flops(15), Bytes(28)}, Phase::kUpdate});
+  EXPECT_EQ(std::get<Compute>(schedule.steps()[0]), product);
+  EXPECT_EQ(product.arithmetic.flops, Flops(2 * 4 * 8 * 2));
+  EXPECT_EQ(to_string(schedule),
+            "compute h.3.mlp.c_fc linear dW (backward, product 4 x 8 x 2 f32): 128 FLOP, 56 B\n"
+            "compute adamw (update, optimizer f32): 15.0 FLOP, 28 B\n");
 }
 
 TEST(Schedule, KeepsItsStepsInStreamOrder) {
@@ -67,8 +76,7 @@ TEST(Schedule, KeepsItsStepsInStreamOrder) {
   ASSERT_EQ(schedule.steps().size(), 5U);
   EXPECT_EQ(std::get<Issue>(schedule.steps()[0]), (Issue{kGather, Axis::kZ, 2, 1, 1, 0}));
   EXPECT_EQ(std::get<Wait>(schedule.steps()[1]), Wait{0});
-  EXPECT_EQ(std::get<Compute>(schedule.steps()[2]),
-            (Compute{"linear", Flops(2e9), Bytes(3 << 20)}));
+  EXPECT_EQ(std::get<Compute>(schedule.steps()[2]), kProduct);
   EXPECT_EQ(std::get<Issue>(schedule.steps()[3]),
             (Issue{kReduce, {Axis::kY, Axis::kX}, 4, 3, 0, 1}));
   EXPECT_EQ(std::get<Wait>(schedule.steps()[4]), Wait{1});
@@ -77,7 +85,6 @@ TEST(Schedule, KeepsItsStepsInStreamOrder) {
 TEST(Schedule, RefusesAWaitForWhatWasNeverIssued) {
   Schedule schedule;
   EXPECT_THROW(schedule.wait(0), InvariantError);
-  EXPECT_THROW(schedule.wait(-1), InvariantError);
   schedule.issue(kReduce, Axis::kX, 2, 0, 0);
   EXPECT_NO_THROW(schedule.wait(0));
   EXPECT_THROW(schedule.wait(1), InvariantError);
@@ -89,7 +96,7 @@ TEST(Schedule, IsEqualStepByStep) {
   EXPECT_EQ(Schedule(), Schedule());
   EXPECT_NE(linear(), Schedule());
   Schedule longer = linear();
-  longer.compute("more", Flops(1), Bytes(1));
+  longer.compute({"more"});
   EXPECT_NE(longer, linear());
   const Schedule copy = longer;
   EXPECT_EQ(copy, longer);
@@ -111,15 +118,54 @@ TEST(Schedule, DiffersInEveryPartOfAStep) {
   Schedule across_hosts;
   across_hosts.issue(kReduce, Axis::kX, 4, 1, 0, schedule::Reach::kNetwork);
   EXPECT_NE(across_hosts, base);
-  const auto computed = [](const char* name, double flops, int bytes) {
+  // One change of each member of a compute.
+  const Compute same{
+      "a", {Work::kProduct, DType::kF32, {1, 2, 3}, Flops(1), Bytes(2)}, Phase::kForward, "l"};
+  std::vector<Compute> others(10, same);
+  others[0].name = "b";
+  others[1].arithmetic.work = Work::kMemory;
+  others[2].arithmetic.dtype = DType::kBF16;
+  others[3].arithmetic.extent.m = 0;
+  others[4].arithmetic.extent.k = 0;
+  others[5].arithmetic.extent.n = 0;
+  others[6].arithmetic.flops = Flops(2);
+  others[7].arithmetic.bytes = Bytes(1);
+  others[8].phase = Phase::kBackward;
+  others[9].layer = "m";
+  const auto computed = [](const Compute& step) {
     Schedule schedule;
-    schedule.compute(name, Flops(flops), Bytes(bytes));
+    schedule.compute(step);
     return schedule;
   };
-  EXPECT_EQ(computed("a", 1, 2), computed("a", 1, 2));
-  EXPECT_NE(computed("a", 1, 2), computed("b", 1, 2));
-  EXPECT_NE(computed("a", 1, 2), computed("a", 2, 2));
-  EXPECT_NE(computed("a", 1, 2), computed("a", 1, 1));
+  EXPECT_EQ(computed(same), computed(same));
+  for (const Compute& other : others) EXPECT_NE(computed(other), computed(same));
+}
+
+/// A step that issues two operations, and then waits for these.
+Schedule step_of(const Collective& first, const std::vector<std::int64_t>& waits) {
+  Schedule schedule;
+  for (const std::int64_t number : waits) {
+    if (number < 0) schedule.wait(number);
+  }
+  schedule.issue(first, Axis::kX, 2, 0, 0);
+  schedule.issue(kGather, Axis::kX, 2, 0, 0);
+  for (const std::int64_t number : waits) {
+    if (number >= 0) schedule.wait(number);
+  }
+  return schedule;
+}
+
+TEST(Schedule, IsPeriodicWhenEveryOperationIsWaitedForOnce) {
+  const Schedule left_one = step_of(kReduce, {0});
+  EXPECT_NO_THROW(check_periodic(step_of(kReduce, {0, 1}), step_of(kReduce, {0, 1})));
+  EXPECT_NO_THROW(check_periodic(left_one, step_of(kReduce, {0, -1})));
+  EXPECT_NO_THROW(check_periodic(step_of(kReduce, {}), step_of(kReduce, {-1, -2})));
+  EXPECT_THROW(check_periodic(left_one, left_one), InvariantError) << "the second is never awaited";
+  EXPECT_THROW(check_periodic(left_one, step_of(kReduce, {0, 1, -1})), InvariantError);
+  EXPECT_THROW(check_periodic(left_one, step_of(kReduce, {0, 1, -3})), InvariantError);
+  EXPECT_THROW(check_periodic(step_of(kGather, {0, 1}), step_of(kReduce, {0, 1})), InvariantError);
+  EXPECT_THROW(check_periodic(Schedule(), step_of(kReduce, {0, 1})), InvariantError);
+  EXPECT_EQ(schedule::to_string(schedule::Step(Wait{-1})), "wait for #-1, of the step before");
 }
 
 TEST(Schedule, SumsItsTraffic) {
@@ -149,7 +195,7 @@ TEST(Schedule, PrintsALineAStep) {
   const std::string expected =
       "issue #0 on lane 1: all_gather of 4096 bf16, background over z (1 of 2)\n"
       "wait for #0\n"
-      "compute linear: 2.00 GFLOP, 3.00 MiB\n"
+      "compute linear (forward, product 1000 x 1000 x 1000 bf16): 2.00 GFLOP, 3.00 MiB\n"
       "issue #1 on lane 0: all_reduce sum of 1048576 f32 over y+x (3 of 4)\n"
       "wait for #1\n";
   EXPECT_EQ(schedule::to_string(linear()), expected);

@@ -10,6 +10,8 @@
 #include <c10/core/Allocator.h>
 #include <gtest/gtest.h>
 
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
 #include "fourfold/tensor/torch.hpp"
 
 namespace fourfold::test {
@@ -206,6 +208,33 @@ TEST_P(MemoryOn, CountsResultsOfOperations) {
   EXPECT_EQ(meter.now(), use(0, 0, 0, 2 * 10 * 20 * 8, 0));
   const Tensor c = at::mm(a, b.t());
   EXPECT_EQ(meter.now(), use(0, 0, 0, 2 * 10 * 20 * 8 + 10 * 10 * 8, 0));
+}
+
+TEST_P(MemoryOn, ALimitRefusesWhatWouldExceedIt) {
+  MemoryMeter meter;
+  const Counting counting(meter);
+  const Tensor before = tensor_of(60, GetParam());
+  meter.set_limit(Bytes(100), [](const tensor::MemoryExcess& excess) {
+    return concat(excess.bytes, " for ", to_string(excess.kind), " after ", excess.use.total(),
+                  " of ", excess.limit);
+  });
+  {
+    const Tensor fits = tensor_of(40, GetParam());
+    const MemoryScope scope(MemoryClass::kWorkspace);
+    EXPECT_NO_THROW(tensor_of(1000, GetParam())) << "no total contains it";
+  }
+  try {
+    const MemoryScope scope(MemoryClass::kGradients);
+    tensor_of(41, GetParam());
+    ADD_FAILURE();
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(), "41 B for gradients after 60 B of 100 B");
+  }
+  EXPECT_EQ(meter.now(), use(0, 0, 0, 60, 0)) << "what was refused does not count";
+  EXPECT_EQ(meter.at_peak().total(), Bytes(100));
+  EXPECT_NO_THROW(tensor_of(40, GetParam()));
+  meter.lift_limit();
+  EXPECT_NO_THROW(tensor_of(1000, GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MemoryOn, testing::Values(c10::kCPU, c10::kMeta),

@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Gpt, Bf16OnGrids, testing::ValuesIn(some_grids()), [](c
 
 TEST(Bf16, BySummaIsNearFloat64) {
   GptSpec spec = spec_of(4);
-  spec.execution.algorithm = nn::Algorithm::kSumma;
+  spec.execution.product = nn::ProductKind::kSumma;
   for (const grid::Sizes& sizes : {grid::Sizes{.x = 2, .y = 2}, grid::Sizes{.z = 2, .data = 2},
                                    grid::Sizes{.x = 2, .y = 2, .z = 2}}) {
     expect_near_float64(sizes, spec, 1);

@@ -4,7 +4,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/model/stages.hpp"
-#include "fourfold/train/pipeline_schedule.hpp"
+#include "fourfold/train/pipeline_order.hpp"
 
 #include "tests/train/anatomy.hpp"
 #include "tests/train/summa_form.hpp"
@@ -377,7 +377,7 @@ class Forms {
 }  // namespace
 
 CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe, int rank) {
-  if (recipe.model->execution().algorithm == nn::Algorithm::kSumma)
+  if (recipe.model->execution().product == nn::ProductKind::kSumma)
     return summa_form(grid, recipe, rank);
   return Forms(grid, recipe, rank).all();
 }

@@ -285,7 +285,7 @@ TEST(DryRun, ConstructionTakesNoMoreThanTheFirstStep) {
         on_threads(grid.ranks(), [&](comm::World& world) {
           const StepRecord real = train::record_step(world, grid, recipe, reader(spec));
           const StepRecord dry = train::dry_run(grid, world.rank(), recipe);
-          const std::string where = concat(grid, ", stage ", static_cast<int>(zero), " of ",
+          const std::string where = concat(grid, ", level ", static_cast<int>(zero), " of ",
                                            c10::toString(precision.compute));
           const auto built = static_cast<double>(real.construction.total().value());
           expect_on_all_ranks(world, real.construction.total() <= real.at_peak.total(),
@@ -319,7 +319,7 @@ TEST(DryRun, ConstructionIsWhatStays) {
     recipe.optimizer.zero = zero;
     const StepRecord dry = train::dry_run(grid::Grid(sizes), 0, recipe);
     // For each element 2 bytes in bf16, 4 of the gradient, and 12 of the master copy and the
-    // moments; of the latter, and with stage 2 of the gradient, only of this rank's part.
+    // moments; of the latter, and with level 2 of the gradient, only of this rank's part.
     const double elements = (51200.0 * 4096 + 2048 * 4096 + 4 * 12 * 4096.0 * 4096) / sizes.z;
     const double gradients = zero == optim::Zero::kGradients ? 4.0 / sizes.data : 4.0;
     const double expected = elements * (2 + gradients + 12.0 / sizes.data);

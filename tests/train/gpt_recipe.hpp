@@ -13,7 +13,7 @@ struct GptRecipe {
   std::int64_t micro_batch = 0;
   int chunks = 1;
   optim::AdamWSpec optimizer;
-  optim::RateSchedule rates;
+  optim::LearningRate learning_rate;
   double clip = 0;
   tensor::Overlap overlap;
 
@@ -24,7 +24,7 @@ struct GptRecipe {
         micro_batch(recipe.micro_batch),
         chunks(recipe.chunks),
         optimizer(recipe.optimizer),
-        rates(recipe.rates),
+        learning_rate(recipe.learning_rate),
         clip(recipe.clip),
         overlap(recipe.overlap) {}
 
@@ -34,7 +34,7 @@ struct GptRecipe {
             .micro_batch = micro_batch,
             .chunks = chunks,
             .optimizer = optimizer,
-            .rates = rates,
+            .learning_rate = learning_rate,
             .clip = clip,
             .overlap = overlap};
   }

@@ -40,7 +40,7 @@ Recipe recipe_of(const LlamaSpec& spec, std::int64_t samples, std::int64_t passe
   recipe.model = std::make_shared<model::LlamaModel>(spec);
   recipe.batch = samples * passes;
   recipe.micro_batch = samples;
-  recipe.rates = {.largest = 1e-2, .smallest = 1e-3, .warmup = 3, .steps = 10};
+  recipe.learning_rate = {.largest = 1e-2, .smallest = 1e-3, .warmup = 3, .steps = 10};
   return recipe;
 }
 
@@ -141,7 +141,7 @@ TEST(LlamaStep, BySumma) {
   for (const std::int64_t kv_heads : {1, 2, 4}) {
     for (Recipe recipe : settings(spec_of(4, kv_heads), 16)) {
       LlamaSpec spec = dynamic_cast<const model::LlamaModel&>(*recipe.model).spec();
-      spec.execution.algorithm = nn::Algorithm::kSumma;
+      spec.execution.product = nn::ProductKind::kSumma;
       spec.execution.activations = Activations::kSharded;
       recipe.model = std::make_shared<model::LlamaModel>(spec);
       expect_forms(grid::Grid({.x = 2, .y = 2, .z = 2}), recipe);

@@ -169,7 +169,7 @@ std::vector<train::StepResult> train_reference(const GptRecipe& recipe, std::int
            tokens.data_ptr<std::int64_t>() + i * recipe.model.context,
            targets.data_ptr<std::int64_t>() + i * recipe.model.context);
     }
-    const double rate = recipe.rates.rate(step);
+    const double rate = recipe.learning_rate.at(step);
     for (auto& group : optimizer.param_groups()) {
       static_cast<torch::optim::AdamWOptions&>(group.options()).lr(rate);
     }

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "fourfold/cluster/load.hpp"
+#include "fourfold/plan/replay.hpp"
 #include "fourfold/train/dry_run.hpp"
 
 #include "tests/support/ranks.hpp"
@@ -64,6 +66,35 @@ TEST(Replay, WithOneQueueALaneAnInterleavedPipelineWouldHang) {
     const auto schedules = dry_schedules(grid, pipeline_recipe(2));
     EXPECT_EQ(replay(grid, schedules), "") << grid;
     EXPECT_NE(replay(grid, schedules, one_queue), "") << grid;
+  }
+}
+
+/// What one rank for each index along pipe does is enough to predict the time of the step.
+TEST(Replay, AStepHasATimeOnACluster) {
+  const cluster::Cluster cluster = cluster::load("polaris");
+  for (const grid::Sizes& sizes :
+       {grid::Sizes{.x = 2, .y = 2, .z = 2, .data = 2}, grid::Sizes{.pipe = 4},
+        grid::Sizes{.x = 2, .z = 2, .data = 2, .pipe = 2}}) {
+    for (const int chunks : {1, 2}) {
+      const grid::Grid grid(sizes);
+      if (chunks > 1 && sizes.pipe == 1) continue;
+      std::vector<schedule::Schedule> places;
+      for (int place = 0; place < sizes.pipe; ++place) {
+        grid::Coord coord;
+        coord[grid::Axis::kPipe] = place;
+        places.push_back(train::dry_run(grid, grid.rank_of(coord), pipeline_recipe(chunks),
+                                        cluster.gpus_per_host)
+                             .schedule);
+      }
+      const plan::Replayed replayed = plan::replay(places, grid, cluster);
+      EXPECT_TRUE(replayed.periodic) << grid;
+      EXPECT_GT(replayed.step, Seconds(0)) << grid;
+      for (const plan::PlaceTime& place : replayed.places) {
+        EXPECT_NEAR(place.step / replayed.step, 1, 1e-6) << grid;
+        EXPECT_GT(place.compute, Seconds(0)) << grid;
+        EXPECT_GT(place.exposed, Seconds(0)) << grid;
+      }
+    }
   }
 }
 

@@ -24,7 +24,7 @@ Recipe small_recipe(bool tied, std::int64_t steps) {
   recipe.model.execution.precision = nn::Precision::float64();
   recipe.batch = 16;
   recipe.micro_batch = 8;
-  recipe.rates = {.largest = 1e-2, .smallest = 1e-3, .warmup = 3, .steps = steps};
+  recipe.learning_rate = {.largest = 1e-2, .smallest = 1e-3, .warmup = 3, .steps = steps};
   recipe.clip = 1.0;
   return recipe;
 }
@@ -48,7 +48,7 @@ std::vector<StepResult> train_on(comm::World& world, const grid::Grid& grid,
   const tensor::Mesh mesh(world, grid, recipe.overlap);
   train::Trainer trainer(mesh, recipe);
   std::vector<StepResult> results;
-  for (std::int64_t i = 1; i <= recipe.rates.steps; ++i) {
+  for (std::int64_t i = 1; i <= recipe.learning_rate.steps; ++i) {
     results.push_back(trainer.step(i, small_samples()));
   }
   return results;

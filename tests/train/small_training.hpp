@@ -19,7 +19,7 @@ void read_sample(std::int64_t sample, std::int64_t* tokens, std::int64_t* target
 /// The same as a trainer reads it.
 const train::ReadSample& small_samples();
 
-/// All steps of the recipe's schedule, with its overlaps.
+/// All steps of the recipe, with its overlaps.
 std::vector<train::StepResult> train_on(comm::World& world, const grid::Grid& grid,
                                         const train::Recipe& recipe);
 std::vector<train::StepResult> train_alone(const train::Recipe& recipe);

@@ -29,7 +29,7 @@ Recipe recipe_of(bool tied = true, std::int64_t steps = 6) {
 }
 
 Recipe summa(Recipe recipe) {
-  recipe.model.execution.algorithm = nn::Algorithm::kSumma;
+  recipe.model.execution.product = nn::ProductKind::kSumma;
   return recipe;
 }
 

@@ -188,10 +188,11 @@ void expect_blame(std::int64_t element) {
     const model::Stages stages(mesh, std::make_shared<model::GptModel>(recipe_of().model), 8);
     const nn::Parameters parameters = stages.parameters();
     optim::AdamW optimizer(mesh, parameters, {});
-    optim::AdamW::Step step = optimizer.begin_step();
+    tensor::InFlight in_flight(mesh);
+    optim::AdamW::Step step = optimizer.begin_step(in_flight);
     step.begin_pass();
     for (const nn::ParameterPtr& p : parameters) {
-      const std::shared_ptr<nn::Parameter::Use> use = p->use();
+      const std::shared_ptr<nn::Parameter::Use> use = p->use(in_flight);
       use->slot(at::kDouble).tensor.zero_();
       if (p == parameters[4]) p->gradient().fill_(INFINITY);
       if (p == parameters[16] && world.rank() == 1) p->gradient().view(-1)[element] = NAN;

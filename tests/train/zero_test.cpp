@@ -17,7 +17,7 @@ using tensor::MemoryClass;
 using Recipe = GptRecipe;
 
 constexpr std::int64_t kSteps = 10;
-constexpr std::array kStages = {Zero::kNothing, Zero::kMoments, Zero::kGradients};
+constexpr std::array kLevels = {Zero::kNothing, Zero::kMoments, Zero::kGradients};
 
 Recipe recipe_of(Zero zero) {
   Recipe recipe = small_recipe(true, kSteps);
@@ -35,9 +35,9 @@ const std::vector<grid::Sizes>& grids() {
   return kGrids;
 }
 
-TEST(Zero, EveryStageFollowsOneRank) {
+TEST(Zero, EveryLevelFollowsOneRank) {
   const std::vector<train::StepResult> alone = train_alone(small_recipe(true, kSteps));
-  for (const Zero zero : kStages) {
+  for (const Zero zero : kLevels) {
     for (const grid::Sizes& sizes : grids()) {
       for (const bool overlaps : {true, false}) {
         Recipe recipe = recipe_of(zero);
@@ -46,7 +46,7 @@ TEST(Zero, EveryStageFollowsOneRank) {
         on_threads(grid.ranks(), [&](comm::World& world) {
           const double worst = difference(train_on(world, grid, recipe), alone);
           expect_on_all_ranks(world, worst <= 1e-10,
-                              concat(grid, ", stage ", static_cast<int>(zero), ": ", worst));
+                              concat(grid, ", level ", static_cast<int>(zero), ": ", worst));
         });
       }
     }
@@ -54,7 +54,7 @@ TEST(Zero, EveryStageFollowsOneRank) {
 }
 
 TEST(Zero, SendsWhatTheClosedFormSays) {
-  for (const Zero zero : kStages) {
+  for (const Zero zero : kLevels) {
     for (const grid::Sizes& sizes : grids()) {
       const grid::Grid grid(sizes);
       const Recipe recipe = recipe_of(zero);
@@ -70,7 +70,7 @@ TEST(Zero, SendsWhatTheClosedFormSays) {
   }
 }
 
-TEST(Zero, EachStageKeepsLess) {
+TEST(Zero, EachLevelKeepsLess) {
   const grid::Grid grid({.data = 8});
   const auto peaks = [&](Zero zero) {
     Recipe recipe = recipe_of(zero);
@@ -92,13 +92,13 @@ TEST(Zero, EachStageKeepsLess) {
   EXPECT_LT(of(gradients, MemoryClass::kGradients), of(moments, MemoryClass::kGradients) / 2);
 }
 
-/// All stages make the same sums, and these are those of float64 but for the rounding.
+/// All levels make the same sums, and these are those of float64 but for the rounding.
 TEST(Zero, MixedTypes) {
   Recipe exact = recipe_of(Zero::kMoments);
   exact.model.execution.precision = nn::Precision::bf16();
   exact.batch = exact.micro_batch;
   const std::vector<train::StepResult> reference = train_reference(exact, kSteps, read_sample);
-  for (const Zero zero : kStages) {
+  for (const Zero zero : kLevels) {
     std::vector<train::StepResult> results[2];
     for (int run = 0; run < 2; ++run) {
       Recipe recipe = recipe_of(run == 0 ? Zero::kMoments : zero);
@@ -120,7 +120,7 @@ TEST(Zero, MixedTypes) {
 /// small for bf16 counts from where the given value is, not from where its rounding is.
 TEST(Zero, ValuesThatAreAssignedReachTheMasterCopies) {
   constexpr double kStep = 0x1p-7;  // from 1 to the next number of bf16; up to half of it is 1
-  for (const Zero zero : kStages) {
+  for (const Zero zero : kLevels) {
     on_threads(4, [&](comm::World& world) {
       const tensor::Mesh mesh(world, grid::Grid({.z = 2, .data = 2}));
       nn::Parameters parameters;
@@ -139,18 +139,20 @@ TEST(Zero, ValuesThatAreAssignedReachTheMasterCopies) {
         expect_on_all_ranks(world, p->value().eq(1).all().item<bool>(), "is not rounded to 1");
       }
       // Gradients of zero and a negative rate: "decay" lets the values grow by a tenth of a step.
-      optim::AdamW::Step step = optimizer.begin_step();
+      tensor::InFlight in_flight(mesh);
+      optim::AdamW::Step step = optimizer.begin_step(in_flight);
       step.begin_pass();
       for (const nn::ParameterPtr& p : parameters) {
-        const auto use = p->use();
+        const auto use = p->use(in_flight);
         use->slot(at::kBFloat16).tensor.zero_();
         use->end();
       }
       step.reduce_gradients();
       step.update(1, -0.1 * kStep, 1);
       for (const nn::ParameterPtr& p : parameters) {
+        p->wait_for_values();
         expect_on_all_ranks(world, p->value().eq(1 + kStep).all().item<bool>(),
-                            concat(p->name(), ", stage ", static_cast<int>(zero)));
+                            concat(p->name(), ", level ", static_cast<int>(zero)));
       }
     });
   }

@@ -25,7 +25,7 @@ namespace fourfold::comm::mpi {
 namespace {
 
 constexpr int kNameSize = 64;
-/// How often a poll looks for control messages. Each look costs one pass of MPI's own progress.
+/// How often a poll looks for control messages. Each look costs one run of MPI's own progress.
 constexpr Seconds kControlLook{0.005};
 
 std::string error_text(int code) {

@@ -1,0 +1,86 @@
+// fourfold calibrate: measures this machine, job or testbed, and writes it as a cluster for
+// fourfold plan.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/planner/calibrate.hpp"
+
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/file.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/base/text_table.hpp"
+#include "fourfold/cluster/write.hpp"
+
+#include "apps/fourfold/commands.hpp"
+#include "apps/fourfold/console.hpp"
+#include "apps/fourfold/ranks.hpp"
+
+namespace fourfold::app {
+
+namespace {
+
+struct Options {
+  RankOptions ranks;
+  planner::CalibrationSpec spec;
+  std::string out = "cluster.toml";
+};
+
+std::string table_of(const cluster::Cluster& found) {
+  TextTable table({"group", "latency", "bandwidth of a rank"}, 1);
+  for (const cluster::MeasuredGroup& group : found.network.measured) {
+    table.add({to_string(group.shape), to_string(group.latency), to_string(group.bandwidth)});
+  }
+  return table.text();
+}
+
+void measure(comm::World& world, Options options) {
+  const train::Console console = make_console();
+  options.spec.show = console.show;
+  const cluster::Cluster found = planner::calibrate(world, options.spec);
+  if (world.rank() != 0) return;
+  console.say(concat(found.about, ": products ", found.device.f32, " in f32 and ",
+                     found.device.bf16, " in bf16, memory ", found.device.memory_bandwidth,
+                     ", compute takes ", found.device.slowdown,
+                     " times as long while ranks communicate"));
+  if (!found.network.measured.empty()) std::printf("%s", table_of(found).c_str());
+  cluster::write(found, options.out);
+  console.say(
+      concat("written to ", options.out, "; use it with fourfold plan --cluster ", options.out));
+}
+
+int run(Options& options, char** argv) {
+  check_writable("--out", options.out);
+  if (options.spec.rounds < 1) throw ConfigError("--rounds must be at least 1");
+  if (options.ranks.ranks) {
+    announce_terminal();
+    announce_command(argv);
+  }
+  return run_on_ranks(options.ranks, argv, [&](comm::World& world) { measure(world, options); });
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Command& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* calibrate = app.add_subcommand(
+      "calibrate", "measures compute and links of this machine or job, for plan");
+  add_rank_options(*calibrate, options->ranks);
+  calibrate->add_option("--out", options->out, "the cluster's file")->capture_default_str();
+  calibrate->add_option("--name", options->spec.name, "the cluster's name")->capture_default_str();
+  calibrate
+      ->add_option("--rounds", options->spec.rounds, "the median of so many measurements counts")
+      ->capture_default_str();
+  calibrate->add_option("--gflops", options->spec.device.gflops,
+                        "emulate a device, as the key device.gflops does");
+  calibrate->add_option("--gbytes-per-second", options->spec.device.gbytes_per_second,
+                        "the same for device.gbytes_per_second");
+  calibrate->add_option("--memory-gib", options->spec.device.memory_gib,
+                        "the same for device.memory_gib");
+  calibrate->callback(
+      [options, &command] { command = [options](char** argv) { return run(*options, argv); }; });
+}
+
+}  // namespace fourfold::app

@@ -1,0 +1,34 @@
+// Layer norm over a hidden dimension that may be split.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fourfold/nn/norm.hpp"
+
+namespace fourfold::nn {
+
+/// Subtracts from each row its mean and divides by its deviation. Then multiplies the columns by a
+/// scale and adds a shift.
+class LayerNorm final : public Norm {
+ public:
+  LayerNorm(const Mesh& mesh, const std::string& name, std::int64_t width, Activations activations,
+            const Precision& precision, std::uint64_t seed, double epsilon = 1e-5);
+
+  using Norm::shift;
+
+ private:
+  // The statistics of whole rows are [mean, 1/deviation].
+  void whole(const Tensor& input, const variable_list& vectors, Tensor& statistics,
+             Tensor& out) const override;
+  void backward_whole(const Tensor& upstream, const Rows& rows, variable_list& gradients,
+                      Tensor& result) const override;
+  void statistics(const Tensor& input, Tensor& own) const override;
+  tensor::Pending exchange(const Tensor& own) const override;
+  void apply(const Tensor& input, const Tensor& arrived, const variable_list& vectors,
+             Tensor& statistics, Tensor& out) const override;
+  void backward_sums(const Tensor& upstream, const Rows& rows, Tensor& sums,
+                     variable_list& gradients) const override;
+  void backward_apply(const Tensor& upstream, const Rows& rows, const Tensor& sums,
+                      Tensor& result) const override;
+};
+
+}  // namespace fourfold::nn

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/planner/calibrate.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/base/host_memory.hpp"
+#include "fourfold/nn/attention.hpp"
+#include "fourfold/planner/measure_links.hpp"
+#include "fourfold/tensor/dtype.hpp"
+#include "fourfold/tensor/product.hpp"
+#include "fourfold/train/device.hpp"
+
+namespace fourfold::planner {
+
+using at::Tensor;
+using schedule::DType;
+
+int ranks_per_host(const comm::World& world) {
+  int first = 0;
+  while (first < world.size() && world.host(first) == world.host(0)) ++first;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const int begin = rank / first * first;
+    const bool new_host = rank == begin && rank > 0 && world.host(rank) == world.host(rank - 1);
+    if (world.host(rank) != world.host(begin) || new_host || world.size() % first != 0) {
+      throw ConfigError(concat("every host must have as many ranks, in order: host ", world.host(0),
+                               " has the first ", first, ", and rank ", rank, " is on ",
+                               world.host(rank)));
+    }
+  }
+  return first;
+}
+
+namespace {
+
+/// Measures what a device computes, on all ranks at once.
+class DeviceProbe {
+ public:
+  DeviceProbe(comm::World& world, const comm::Communicator& everyone, const CalibrationSpec& spec)
+      : everyone_(&everyone), spec_(&spec), mesh_(world, grid::Grid({.x = world.size()})) {
+    meter_.emplace();
+    device_.emplace(world, spec.device, *meter_);
+  }
+
+  cluster::Device run() {
+    cluster::Device device;
+    device.name = spec_->device.gflops > 0 ? "emulated device" : "processor";
+    const double memory = spec_->device.memory_gib;
+    constexpr double kGib = 1 << 30;
+    device.memory = memory > 0 ? Bytes(static_cast<std::int64_t>(memory * kGib))
+                               : Bytes(host_memory().total.value() / std::max(1, here_));
+    device.usable_memory = memory > 0 ? 1 : 0.875;
+    device.kernel_start = time_of_copy(16);
+    device.memory_bandwidth = copy_bandwidth(device.kernel_start);
+    const std::vector<cluster::ProductPoint> rates = product_rates(DType::kF32);
+    double best = 0;
+    for (const cluster::ProductPoint& point : rates) best = std::max(best, point.efficiency);
+    device.f32 = FlopsPerSecond(best);
+    for (const cluster::ProductPoint& point : rates) {
+      device.product_efficiency.push_back({point.side, point.efficiency / best});
+    }
+    device.bf16 = FlopsPerSecond(rate_of(DType::kBF16, rates.back().side));
+    device.f64 = FlopsPerSecond(rate_of(DType::kF64, rates.back().side));
+    device.attention_efficiency = std::min(1.0, attention_rate() / best);
+    return device;
+  }
+
+  void set_ranks_here(int ranks) { here_ = ranks; }
+  const tensor::Mesh& mesh() const { return mesh_; }
+
+  Seconds product_time(DType dtype, std::int64_t side) {
+    const auto options = at::TensorOptions(tensor::scalar_type_of(dtype));
+    const Tensor a = at::ones({side, side}, options);
+    Tensor out = at::empty({side, side}, options);
+    return timed([&] { tensor::product(mesh_, "product", out, a, a); });
+  }
+
+ private:
+  /// Repeats short work, so that the clock is fine enough.
+  Seconds timed(const std::function<void()>& work) {
+    const auto times = [&](int count) {
+      device_->begin_step();
+      const Seconds begin = now();
+      for (int i = 0; i < count; ++i) work();
+      const Seconds time = now() - begin;
+      device_->end_step();
+      return time;
+    };
+    work();
+    const double first = std::max(1e-7, times(1).value());
+    std::array<double, 1> count = {std::clamp(0.02 / first, 1.0, 1e5)};
+    everyone_->all_reduce(comm::view(count), comm::ReduceOp::kMax).wait();
+    const int repeat = static_cast<int>(count[0]);
+    return slowest(*everyone_, spec_->rounds, [&] { times(repeat); }) * (1.0 / repeat);
+  }
+
+  double rate_of(DType dtype, std::int64_t side) {
+    const double flops =
+        2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
+    return flops / product_time(dtype, side).value();
+  }
+
+  std::vector<cluster::ProductPoint> product_rates(DType dtype) {
+    constexpr double kTooLong = 0.1;
+    std::vector<cluster::ProductPoint> points;
+    for (std::int64_t side = 16; side <= 1024; side *= 2) {
+      show(concat("products of ", side));
+      const double rate = rate_of(dtype, side);
+      points.push_back({side, rate});
+      const double next = 16.0 * static_cast<double>(side * side * side) / rate;
+      if (next > kTooLong) break;
+    }
+    return points;
+  }
+
+  Seconds time_of_copy(std::int64_t count) {
+    const Tensor from = at::ones({count}, at::kFloat);
+    Tensor to = at::empty({count}, at::kFloat);
+    const schedule::Arithmetic work{.dtype = DType::kF32,
+                                    .bytes = Bytes(2 * static_cast<std::int64_t>(from.nbytes()))};
+    return timed([&] {
+      to.copy_(from);
+      mesh_.compute("copy", work);
+    });
+  }
+
+  BytesPerSecond copy_bandwidth(Seconds start) {
+    show("the memory");
+    constexpr std::int64_t kCount = 4 << 20;  // larger than a core's cache
+    const Seconds time = time_of_copy(kCount) - start;
+    return Bytes(2 * kCount * 4) / std::max(time, Seconds(1e-9));
+  }
+
+  double attention_rate() {
+    show("attention");
+    nn::AttentionShape shape;
+    shape.samples = 1;
+    shape.context = 256;
+    shape.heads = shape.all_heads = 2;
+    shape.head_size = 64;
+    const Tensor qkv = at::ones({256, 3 * 2 * 64}, at::kFloat);
+    const at::NoGradGuard no_graph;
+    const Seconds time = timed([&] { nn::causal_attention(mesh_, qkv, shape); });
+    const double flops = 2.0 * 2 * 256 * 256 * 2 * 64;
+    return flops / time.value();
+  }
+
+  void show(const std::string& text) const {
+    if (spec_->show && mesh_.world().rank() == 0) spec_->show(text);
+  }
+
+  const comm::Communicator* everyone_;
+  const CalibrationSpec* spec_;
+  tensor::Mesh mesh_;
+  int here_ = 1;
+  std::optional<tensor::MemoryMeter> meter_;
+  std::optional<train::Device> device_;
+};
+
+/// How many times as long compute takes while all ranks communicate.
+double slowdown_of(DeviceProbe& probe, const comm::Communicator& everyone) {
+  if (everyone.size() == 1) return 1;
+  constexpr std::int64_t kSide = 128;
+  const double alone = probe.product_time(DType::kF32, kSide).value();
+  std::vector<float> data(1 << 20, 1.F);
+  double with = 0;
+  {
+    comm::Work work =
+        everyone.all_reduce(comm::view(data), comm::ReduceOp::kSum, comm::Priority::kBackground);
+    const auto options = at::TensorOptions(at::kFloat);
+    const Tensor a = at::ones({kSide, kSide}, options);
+    Tensor out = at::empty({kSide, kSide}, options);
+    int count = 0;
+    const Seconds begin = now();
+    while (count < 4 || (!work.test() && count < 10000)) {
+      tensor::product(probe.mesh(), "product", out, a, a);
+      ++count;
+    }
+    with = (now() - begin).value() / count;
+    work.wait();
+  }
+  std::array<double, 1> ratio = {with / alone};
+  everyone.all_reduce(comm::view(ratio), comm::ReduceOp::kMax).wait();
+  return std::clamp(ratio[0], 1.0, 2.0);
+}
+
+/// What hosts send together, as far as groups between hosts show it.
+void summarise_links(cluster::Network& network) {
+  double inside = 0;
+  double between = 0;
+  Seconds inside_latency(1e-6);
+  Seconds nic_latency(1e-5);
+  for (const cluster::MeasuredGroup& group : network.measured) {
+    const double bandwidth = group.bandwidth.value();
+    if (group.shape.spans_hosts()) {
+      if (bandwidth * group.shape.siblings > between) nic_latency = group.latency;
+      between = std::max(between, bandwidth * group.shape.siblings);
+    } else {
+      if (bandwidth > inside) inside_latency = group.latency;
+      inside = std::max(inside, bandwidth);
+    }
+  }
+  // Where there is nothing of a kind to measure, nothing is ever sent over it.
+  network.inside_bandwidth = BytesPerSecond(inside > 0 ? inside : 1e12);
+  network.nic_bandwidth = BytesPerSecond(between > 0 ? between : 1e12);
+  network.inside_latency = inside_latency;
+  network.nic_latency = nic_latency;
+  network.nics = 1;
+}
+
+}  // namespace
+
+cluster::Cluster calibrate(comm::World& world, const CalibrationSpec& spec) {
+  const comm::Communicator everyone =
+      world.communicator(grid::Grid({.x = world.size()}).everyone(world.rank()));
+  cluster::Cluster result;
+  result.name = spec.name;
+  result.gpus_per_host = ranks_per_host(world);
+  result.about = concat(world.size(), " ranks, ", result.gpus_per_host,
+                        " on each host, first host ", world.host(0));
+  result.source = "measured by fourfold calibrate";
+  DeviceProbe probe(world, everyone, spec);
+  probe.set_ranks_here(result.gpus_per_host);
+  result.device = probe.run();
+  result.network.library = cluster::Library::kFourfold;
+  result.network.measured =
+      measure_groups(world, everyone, result.gpus_per_host, spec.rounds, spec.show);
+  summarise_links(result.network);
+  if (spec.show && world.rank() == 0) spec.show("compute while ranks communicate");
+  result.device.slowdown = slowdown_of(probe, everyone);
+  return result;
+}
+
+}  // namespace fourfold::planner

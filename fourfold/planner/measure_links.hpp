@@ -1,0 +1,23 @@
+// Measures the latency and bandwidth of groups of ranks, with all groups of a kind at once.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fourfold/cluster/cluster.hpp"
+#include "fourfold/comm/world.hpp"
+
+namespace fourfold::planner {
+
+/// The time of an operation that all ranks run at once: that of the slowest rank, and of several
+/// rounds the median. Collective.
+Seconds slowest(const comm::Communicator& everyone, int rounds, const std::function<void()>& run);
+
+/// Groups of every size and distance that divide the number of ranks; each shape once. Collective.
+std::vector<cluster::MeasuredGroup> measure_groups(
+    comm::World& world, const comm::Communicator& everyone, int ranks_per_host, int rounds,
+    const std::function<void(const std::string&)>& show);
+
+}  // namespace fourfold::planner

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/planner/scaling.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "fourfold/base/text.hpp"
+#include "fourfold/base/text_table.hpp"
+#include "fourfold/report/html.hpp"
+#include "fourfold/report/plot.hpp"
+#include "fourfold/report/style.hpp"
+
+namespace fourfold::planner {
+
+using report::escaped;
+using report::px;
+
+namespace {
+
+const ScalingPoint* first_of(const Scaling& scaling) {
+  for (const ScalingPoint& point : scaling.points) {
+    if (point.plan) return &point;
+  }
+  return nullptr;
+}
+
+std::string format(const char* how, double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), how, value);
+  return text.data();
+}
+
+/// A curve over the number of devices, on logarithmic axes, with a dashed line of perfect scaling.
+std::string curve(const Scaling& scaling, const std::string& id, const std::string& label,
+                  const std::function<double(const ScalingPoint&)>& value, bool ideal) {
+  const ScalingPoint* first = first_of(scaling);
+  if (first == nullptr) return "<p>Nothing fits.</p>\n";
+  const report::Plot plot;
+  double low = value(*first);
+  double high = low;
+  for (const ScalingPoint& point : scaling.points) {
+    if (!point.plan) continue;
+    low = std::min(low, value(point));
+    high = std::max(high, value(point));
+  }
+  const double x0 = std::log2(first->ranks);
+  const double x1 = std::max(x0 + 1, std::log2(scaling.points.back().ranks));
+  const auto scale = [&](double number) { return ideal ? std::log2(number) : number; };
+  const report::Scale x = plot.x(x0, x1);
+  const report::Scale y =
+      ideal ? plot.y(scale(low) - 0.3, scale(high) + 0.5) : plot.y(0, high * 1.1);
+  std::string svg = report::open_svg(plot.width, plot.height, id, label);
+  std::string path;
+  for (const ScalingPoint& point : scaling.points) {
+    const double at = x(std::log2(point.ranks));
+    svg += concat("<text class=\"mid\" x=\"", px(at), "\" y=\"", px(plot.bottom + 16), "\">",
+                  point.ranks, "</text>");
+    if (!point.plan) continue;
+    const double high_at = y(scale(value(point)));
+    path += concat(path.empty() ? "M" : "L", px(at), " ", px(high_at));
+    svg += concat("<circle class=\"dot training\" cx=\"", px(at), "\" cy=\"", px(high_at),
+                  "\" r=\"3.5\"><title>",
+                  escaped(concat(point.ranks, " GPUs, ", point.plan->candidate.sizes, ": ",
+                                 report::number(value(point), 4))),
+                  "</title></circle>", "<text class=\"mid\" x=\"", px(at), "\" y=\"",
+                  px(high_at - 8), "\">", report::number(value(point), 3), "</text>\n");
+  }
+  svg += concat("<path class=\"line training\" d=\"", path, "\"/>\n");
+  if (ideal) {
+    const double end = value(*first) * scaling.points.back().ranks / first->ranks;
+    svg += concat("<line class=\"axis\" stroke-dasharray=\"4 4\" x1=\"", px(x(x0)), "\" y1=\"",
+                  px(y(scale(value(*first)))), "\" x2=\"",
+                  px(x(std::log2(scaling.points.back().ranks))), "\" y2=\"", px(y(scale(end))),
+                  "\"/>\n");
+  }
+  svg +=
+      concat("<line class=\"axis\" x1=\"", px(plot.left), "\" x2=\"", px(plot.right), "\" y1=\"",
+             px(plot.bottom), "\" y2=\"", px(plot.bottom), "\"/><text class=\"label mid\" x=\"",
+             px((plot.left + plot.right) / 2), "\" y=\"", px(plot.bottom + 36), "\">GPUs</text>");
+  return svg + "</svg>\n";
+}
+
+}  // namespace
+
+double Scaling::speedup(const ScalingPoint& point) const {
+  return point.figures.terms_a_second / first_of(*this)->figures.terms_a_second;
+}
+
+double Scaling::efficiency(const ScalingPoint& point) const {
+  return speedup(point) * first_of(*this)->ranks / point.ranks;
+}
+
+Scaling scale(const Question& question, int first, int last,
+              const std::function<void(const ScalingPoint&)>& shown) {
+  Scaling scaling{.cluster = question.cluster.name, .batch = question.config.train.batch};
+  for (std::int64_t ranks = first; ranks <= last; ranks *= 2) {
+    Question one = question;
+    one.ranks = static_cast<int>(ranks);
+    one.search.top = 1;
+    const Answer found = answer(std::move(one));
+    ScalingPoint point{.ranks = static_cast<int>(ranks)};
+    if (!found.found.plans.empty()) {
+      point.plan = found.found.plans.front();
+      point.figures = found.figures_of(*point.plan);
+    }
+    scaling.points.push_back(point);
+    if (shown) shown(point);
+  }
+  return scaling;
+}
+
+std::string to_text(const Scaling& scaling) {
+  TextTable table({"gpus", "grid", "settings", "step", "mfu", "tokens/s", "speed-up", "efficiency"},
+                  3);
+  for (const ScalingPoint& point : scaling.points) {
+    if (!point.plan) {
+      table.add({std::to_string(point.ranks), "nothing fits"});
+      continue;
+    }
+    table.add({std::to_string(point.ranks), grid::to_string(point.plan->candidate.sizes),
+               settings_of(point.plan->candidate, scaling.batch), to_string(point.plan->step),
+               format("%.1f%%", 100 * point.figures.mfu),
+               format("%.4g", point.figures.terms_a_second), format("%.2f", scaling.speedup(point)),
+               format("%.0f%%", 100 * scaling.efficiency(point))});
+  }
+  return table.text();
+}
+
+std::string to_json(const Scaling& scaling) {
+  nlohmann::ordered_json json = {{"cluster", scaling.cluster},
+                                 {"points", nlohmann::ordered_json::array()}};
+  for (const ScalingPoint& point : scaling.points) {
+    nlohmann::ordered_json one = {{"gpus", point.ranks}};
+    if (point.plan) {
+      const grid::Sizes& s = point.plan->candidate.sizes;
+      one["grid"] = {{"x", s.x}, {"y", s.y}, {"z", s.z}, {"data", s.data}, {"pipe", s.pipe}};
+      one["step_seconds"] = point.plan->step.value();
+      one["memory_bytes"] = point.plan->memory.value();
+      one["mfu"] = point.figures.mfu;
+      one["tokens_per_second"] = point.figures.terms_a_second;
+      one["efficiency"] = scaling.efficiency(point);
+    }
+    json["points"].push_back(std::move(one));
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string to_page(const Scaling& scaling) {
+  const std::string title = concat("Scaling on ", scaling.cluster);
+  const auto section = [](const std::string& name, const std::string& content) {
+    return concat("<section><h2>", escaped(name), "</h2>\n", content, "</section>\n");
+  };
+  return concat(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+      "<link rel=\"icon\" href=\"data:,\"><title>",
+      escaped(title), ": Fourfold</title><style>", report::style(),
+      "</style></head>\n<body><main>\n<h1>", escaped(title), "</h1>\n<div class=\"pair\">",
+      section("Tokens a second",
+              curve(
+                  scaling, "tokens", "tokens a second",
+                  [](const ScalingPoint& p) { return p.figures.terms_a_second; }, true)),
+      section("mfu in percent",
+              curve(
+                  scaling, "mfu", "mfu", [](const ScalingPoint& p) { return 100 * p.figures.mfu; },
+                  false)),
+      "</div>\n", section("As text", concat("<pre>", escaped(to_text(scaling)), "</pre>\n")),
+      "<footer>Made by fourfold plan --sweep</footer>\n</main></body></html>\n");
+}
+
+}  // namespace fourfold::planner

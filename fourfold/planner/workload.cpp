@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/planner/workload.hpp"
+
+#include <algorithm>
+
+#include "fourfold/train/dry_run.hpp"
+
+namespace fourfold::planner {
+
+using schedule::Compute;
+using schedule::Phase;
+using schedule::Work;
+
+namespace {
+
+/// The arithmetic of one sample of a model with so many blocks.
+Workload sample_of(train::Recipe recipe, std::int64_t blocks) {
+  recipe.model = recipe.model->with_blocks(blocks);
+  recipe.batch = recipe.micro_batch = 1;
+  recipe.chunks = 1;
+  const train::StepRecord record = train::dry_run(grid::Grid(), 0, recipe);
+  Workload load;
+  load.parameters = recipe.model->parameter_count();
+  for (const schedule::Step& step : record.schedule.steps()) {
+    const auto* compute = std::get_if<Compute>(&step);
+    if (compute == nullptr || compute->phase == Phase::kRecompute) continue;
+    const schedule::Arithmetic& done = compute->arithmetic;
+    const bool forward = compute->phase == Phase::kForward;
+    const double flops = done.flops.value();
+    if (done.work == Work::kAttention) {
+      load.attention_flops += flops;
+      if (forward) load.forward_attention_flops += flops;
+    }
+    if (done.work != Work::kProduct) continue;
+    load.product_flops += flops;
+    load.dtype = done.dtype;
+    if (!forward) continue;
+    load.forward_product_flops += flops;
+    const ForwardProduct product{done.extent, done.dtype, compute->name == "linear"};
+    const auto same = std::find_if(load.products.begin(), load.products.end(), [&](const auto& p) {
+      return p.extent == product.extent && p.linear == product.linear;
+    });
+    if (same == load.products.end()) {
+      load.products.push_back(product);
+    } else {
+      ++same->times;
+    }
+  }
+  return load;
+}
+
+template <class Number>
+Number at(std::int64_t blocks, Number one, Number two) {
+  return one + static_cast<Number>(blocks - 1) * (two - one);
+}
+
+}  // namespace
+
+Workload workload_of(const train::Recipe& recipe) {
+  const std::int64_t blocks = recipe.model->blocks();
+  Workload one = sample_of(recipe, 1);
+  if (blocks == 1) return one;
+  const Workload two = sample_of(recipe, 2);
+  Workload all = two;
+  for (ForwardProduct& product : all.products) {
+    const auto before =
+        std::find_if(one.products.begin(), one.products.end(), [&](const ForwardProduct& p) {
+          return p.extent == product.extent && p.linear == product.linear;
+        });
+    const std::int64_t first = before == one.products.end() ? 0 : before->times;
+    product.times = at(blocks, first, product.times);
+  }
+  all.product_flops = at(blocks, one.product_flops, two.product_flops);
+  all.attention_flops = at(blocks, one.attention_flops, two.attention_flops);
+  all.forward_product_flops = at(blocks, one.forward_product_flops, two.forward_product_flops);
+  all.forward_attention_flops =
+      at(blocks, one.forward_attention_flops, two.forward_attention_flops);
+  all.parameters = at(blocks, one.parameters, two.parameters);
+  return all;
+}
+
+}  // namespace fourfold::planner

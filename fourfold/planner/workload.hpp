@@ -1,0 +1,37 @@
+// What a model computes in a step, whatever the grid: taken from a dry run on one rank.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "fourfold/base/units.hpp"
+#include "fourfold/schedule/compute.hpp"
+#include "fourfold/train/trainer.hpp"
+
+namespace fourfold::planner {
+
+/// A product of the forward pass: rows × in × out.
+struct ForwardProduct {
+  schedule::Extent extent;  ///< of one sample
+  schedule::DType dtype = schedule::DType::kF32;
+  bool linear = false;  ///< a layer whose weight, input and output are split over the grid
+  std::int64_t times = 1;
+
+  bool operator==(const ForwardProduct&) const = default;
+};
+
+/// The arithmetic of one sample, forward and backward, without recomputation; and of an update.
+struct Workload {
+  std::vector<ForwardProduct> products;
+  double product_flops = 0;    ///< of all products, forward and backward
+  double attention_flops = 0;  ///< the same of attention
+  double forward_product_flops = 0;
+  double forward_attention_flops = 0;
+  std::int64_t parameters = 0;
+  schedule::DType dtype = schedule::DType::kF32;
+};
+
+/// All blocks of the model are alike, so that dry runs of one and of two blocks are enough.
+Workload workload_of(const train::Recipe& recipe);
+
+}  // namespace fourfold::planner

@@ -1,0 +1,112 @@
+// Where the members of groups are.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/cluster/group_shape.hpp"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "fourfold/base/text.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using cluster::GroupShape;
+using cluster::pair_shape;
+using cluster::shape_of;
+using grid::Axes;
+using grid::Axis;
+using grid::Grid;
+
+TEST(GroupShape, InsideAndBetweenHosts) {
+  const Grid grid({.x = 2, .y = 4, .z = 2, .data = 4});  // strides 1, 2, 8, 16
+  EXPECT_EQ(shape_of(grid, Axis::kX, 4), (GroupShape{2, 2, 2, 1}));
+  EXPECT_EQ(shape_of(grid, Axis::kY, 4), (GroupShape{4, 2, 2, 2}));
+  EXPECT_EQ(shape_of(grid, Axis::kY, 8), (GroupShape{4, 4, 2, 2}));
+  EXPECT_EQ(shape_of(grid, Axis::kZ, 4), (GroupShape{2, 1, 4, 1}));
+  EXPECT_EQ(shape_of(grid, Axis::kData, 8), (GroupShape{4, 1, 8, 1}));
+  EXPECT_EQ(shape_of(grid, Axes({Axis::kY, Axis::kX}), 4), (GroupShape{8, 4, 1, 1}));
+  EXPECT_EQ(shape_of(grid, Axes({Axis::kX, Axis::kZ}), 4), (GroupShape{4, 2, 2, 1}));
+  EXPECT_EQ(shape_of(grid, Axis::kPipe, 4), (GroupShape{1, 1, 4, 1}));
+  EXPECT_EQ(shape_of(grid, Axes(), 4), (GroupShape{1, 1, 4, 1}));
+  EXPECT_TRUE(shape_of(grid, Axis::kY, 4).spans_hosts());
+  EXPECT_EQ(shape_of(grid, Axis::kY, 4).hosts(), 2);
+  EXPECT_FALSE(shape_of(grid, Axis::kX, 4).spans_hosts());
+}
+
+TEST(GroupShape, PlacementDecides) {
+  const Grid grid({.x = 4, .data = 4}, grid::parse_placement("data,x,y,z,pipe"));
+  EXPECT_EQ(shape_of(grid, Axis::kData, 4), (GroupShape{4, 4, 1, 1}));
+  EXPECT_EQ(shape_of(grid, Axis::kX, 4), (GroupShape{4, 1, 4, 1}));
+}
+
+TEST(GroupShape, FewerRanksThanDevicesOfAHost) {
+  EXPECT_EQ(shape_of(Grid({.x = 2, .y = 2}), Axis::kX, 8), (GroupShape{2, 2, 2, 1}));
+}
+
+TEST(GroupShape, GroupsThatStraddleHosts) {
+  // Ranks 0 1 2 | 3 4 5 | 6 7 8 | 9 10 11 on hosts of four: groups 3-5 and 6-8 are on two hosts.
+  const Grid grid({.x = 3, .y = 4});
+  EXPECT_EQ(shape_of(grid, Axis::kX, 4), (GroupShape{3, 1, 2, 1}));
+  // Along y: {0,3,6,9} has two members on the first host and one on each other; every group leaves
+  // its hosts.
+  EXPECT_EQ(shape_of(grid, Axis::kY, 4), (GroupShape{4, 1, 3, 1}));
+}
+
+/// Counts by the definition, from the members of all groups.
+GroupShape counted(const Grid& grid, const Axes& axes, int gpus) {
+  std::map<int, std::set<std::vector<int>>> leaving;
+  std::map<int, std::set<std::vector<int>>> staying;
+  int fewest = grid.size(axes);
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    auto members = grid.group(axes, rank).members;
+    std::sort(members.begin(), members.end());
+    std::map<int, int> hosts;
+    for (const int member : members) ++hosts[member / gpus];
+    for (const auto& [host, count] : hosts) {
+      fewest = std::min(fewest, count);
+      (hosts.size() > 1 ? leaving : staying)[host].insert(members);
+    }
+  }
+  GroupShape shape{.members = grid.size(axes), .per_host = fewest, .siblings = 0};
+  for (const auto& [host, groups] : leaving.empty() ? staying : leaving) {
+    shape.siblings = std::max(shape.siblings, static_cast<int>(groups.size()));
+  }
+  return shape;
+}
+
+TEST(GroupShape, EqualsTheDefinitionOnRandomGrids) {
+  std::mt19937 random(1);
+  const auto draw = [&](std::vector<int> from) { return from[random() % from.size()]; };
+  for (int i = 0; i < 400; ++i) {
+    grid::Placement placement = grid::kDefaultPlacement;
+    std::shuffle(placement.begin(), placement.end(), random);
+    const auto size = [&] { return draw({1, 1, 2, 2, 3, 4}); };
+    const Grid grid({.x = size(), .y = size(), .z = size(), .data = size(), .pipe = size()},
+                    placement);
+    const Axes& axes = grid::all_lists_of_axes()[random() % grid::all_lists_of_axes().size()];
+    const int gpus = draw({1, 2, 3, 4, 6, 8});
+    const GroupShape expected = counted(grid, axes, gpus);
+    GroupShape shape = shape_of(grid, axes, gpus);
+    shape.stride = 1;
+    EXPECT_EQ(shape, expected) << grid << " over " << axes << ", hosts of " << gpus;
+  }
+}
+
+TEST(GroupShape, Pairs) {
+  const Grid grid({.x = 2, .pipe = 4});
+  EXPECT_EQ(pair_shape(grid, Axis::kPipe, 0, 1, 4), (GroupShape{2, 2, 2, 2}));
+  EXPECT_EQ(pair_shape(grid, Axis::kPipe, 1, 2, 4), (GroupShape{2, 1, 2, 1}));
+  EXPECT_EQ(pair_shape(grid, Axis::kPipe, 3, 0, 4), (GroupShape{2, 1, 2, 1}));
+  EXPECT_EQ(pair_shape(grid, Axis::kPipe, 0, 3, 8), (GroupShape{2, 2, 2, 6}));
+}
+
+TEST(GroupShape, IsShown) {
+  EXPECT_EQ(concat(GroupShape{8, 2, 2, 2}), "8 members, 2 a host at distance 2, 2 groups a host");
+}
+
+}  // namespace
+}  // namespace fourfold::test

@@ -1,0 +1,157 @@
+// A rank with an emulated device takes at least as long as such a device.
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/tensor/emulated_device.hpp"
+
+#include <gtest/gtest.h>
+
+#include "fourfold/comm/recording/recording.hpp"
+#include "fourfold/comm/timeline.hpp"
+#include "fourfold/comm/world.hpp"
+
+#include "tests/support/ranks.hpp"
+
+namespace fourfold::test {
+namespace {
+
+using tensor::DeviceRates;
+using tensor::EmulatedDevice;
+
+const DeviceRates kRates{FlopsPerSecond(1e9), BytesPerSecond(1e8)};
+constexpr double kMicrosecond = 1e-6;
+
+schedule::Arithmetic flops_of(double milliseconds) {
+  return {.flops = Flops(1e6 * milliseconds)};
+}
+
+TEST(EmulatedDevice, ArithmeticOrMemoryTakesLonger) {
+  const schedule::Arithmetic more_flops{.flops = Flops(2e9), .bytes = Bytes(100'000'000)};
+  const schedule::Arithmetic more_bytes{.flops = Flops(1e9), .bytes = Bytes(300'000'000)};
+  EXPECT_EQ(kRates.time_of(more_flops), Seconds(2));
+  EXPECT_EQ(kRates.time_of(more_bytes), Seconds(3));
+  EXPECT_EQ((DeviceRates{FlopsPerSecond(1e9), {}}).time_of(more_bytes), Seconds(1));
+  EXPECT_EQ((DeviceRates{{}, BytesPerSecond(1e8)}).time_of(more_flops), Seconds(1));
+  EXPECT_EQ(DeviceRates().time_of(more_flops), Seconds(0));
+  EXPECT_FALSE(DeviceRates().any());
+  EXPECT_EQ(to_string(kRates), "1.00 GFLOP/s and 100 MB/s");
+}
+
+TEST(EmulatedDevice, ARankTakesAtLeastTheTimeOfItsDevice) {
+  comm::World world = comm::recording::open(0, 1);
+  EmulatedDevice device(kRates);
+  const comm::Observation observation = world.observe(device);
+  const Seconds begin = now();
+  device.begin_step();
+  world.computed("large", flops_of(20));
+  EXPECT_GE((now() - begin).value(), 20e-3 - kMicrosecond);
+  for (int i = 0; i < 1000; ++i) world.computed("small", flops_of(0.01));
+  device.end_step();
+  EXPECT_GE((now() - begin).value(), 30e-3 - kMicrosecond);
+  EXPECT_GE(device.in_steps().value(), 30e-3 - kMicrosecond);
+}
+
+TEST(EmulatedDevice, ATimelineSeesTheTimeOfTheDevice) {
+  comm::World world = comm::recording::open(0, 1);
+  EmulatedDevice device(kRates);
+  comm::Timeline timeline;
+  const comm::Observation first = world.observe(device);
+  const comm::Observation second = world.observe(timeline);
+  device.begin_step();
+  timeline.begin_step(1);
+  world.computed("product", flops_of(10));
+  timeline.end_step();
+  const comm::Span span = timeline.spans().at(0);
+  EXPECT_EQ(span.name, "product");
+  EXPECT_GE((span.end - span.begin).value(), 9e-3);
+}
+
+/// What a world reports of an operation with this number.
+class Operation {
+ public:
+  explicit Operation(std::int64_t number) : number_(number) {}
+
+  void end(EmulatedDevice& device, Seconds at) const {
+    device.ended(observed(), {{}, at - Seconds(1e-3), at});
+  }
+  void wait(EmulatedDevice& device, const std::optional<comm::Blocked>& blocked = {}) const {
+    device.waited(observed(), blocked);
+  }
+
+ private:
+  comm::Observed observed() const { return {number_, collective_, group_}; }
+
+  std::int64_t number_;
+  schedule::Collective collective_;
+  grid::Group group_;
+};
+
+TEST(EmulatedDevice, AWaitDoesNotShortenWhatItComputes) {
+  EmulatedDevice device(kRates);
+  const Operation operation(0);
+  const Seconds begin = now();
+  device.begin_step();
+  operation.end(device, begin + Seconds(1e-3));
+  device.computed({"product", flops_of(10)});
+  operation.wait(device);  // it has ended long ago
+  device.computed({"product", flops_of(10)});
+  EXPECT_GE((now() - begin).value(), 20e-3 - kMicrosecond);
+}
+
+TEST(EmulatedDevice, WorkBeginsAfterTheOperationThatItWaitsFor) {
+  EmulatedDevice device(kRates);
+  const Operation operation(0);
+  device.begin_step();
+  const Seconds end = now() + Seconds(15e-3);
+  operation.end(device, end);
+  operation.wait(device, comm::Blocked{now(), end});
+  device.computed({"product", flops_of(10)});
+  EXPECT_GE((now() - end).value(), 10e-3 - kMicrosecond);
+}
+
+TEST(EmulatedDevice, KnowsWhenTheMachineIsTooSlow) {
+  EmulatedDevice device({FlopsPerSecond(1e15), {}});
+  device.begin_step();
+  const Seconds begin = now();
+  while (now() - begin < Seconds(5e-3)) {  // the machine computes for longer than the device
+  }
+  device.computed({"product", flops_of(1)});
+  const Operation operation(0);
+  operation.end(device, now() + Seconds(1e-3));
+  operation.wait(device, comm::Blocked{now(), now() + Seconds(1e-3)});
+  EXPECT_GE(device.lag(), Seconds(5e-3) - Seconds(kMicrosecond));
+  const Seconds before = device.lag();
+  device.end_step();
+  EXPECT_GE(device.lag(), before);
+  EXPECT_GE(device.in_steps(), Seconds(5e-3));
+  // Time between steps is not the device's.
+  const Seconds lag = device.lag();
+  const Seconds pause = now();
+  while (now() - pause < Seconds(5e-3)) {
+  }
+  device.begin_step();
+  device.computed({"product", flops_of(1)});
+  operation.end(device, now());
+  operation.wait(device);
+  EXPECT_LT(device.lag() - lag, Seconds(5e-3));
+}
+
+TEST(EmulatedDevice, SleepsWhileOtherRanksCommunicate) {
+  on_threads(2, [](comm::World& world) {
+    const comm::Communicator both = world.communicator(everyone(world));
+    EmulatedDevice device(kRates);
+    const comm::Observation observation = world.observe(device);
+    std::vector<float> data(1000, 1.F);
+    device.begin_step();
+    const Seconds begin = now();
+    comm::Work sum = both.all_reduce(comm::view(data));
+    world.computed("product", flops_of(10));
+    sum.wait();
+    world.computed("product", flops_of(10));
+    device.end_step();
+    const Seconds took = now() - begin;
+    expect_on_all_ranks(world, took >= Seconds(20e-3 - kMicrosecond), concat("took ", took));
+    expect_on_all_ranks(world, data[0] == 2.F, "the sum");
+  });
+}
+
+}  // namespace
+}  // namespace fourfold::test
