@@ -8,6 +8,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/file.hpp"
+#include "fourfold/checkpoint/generation_config.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/config/write.hpp"
@@ -236,11 +237,11 @@ class Run {
   /// Writes what other programs need besides the weights to use the model.
   void save_description() {
     const std::int64_t end = data_.tokenizer ? data_.tokenizer->end_of_text() : -1;
-    write_text(folder_ + "/config.json", checkpoint::model_config(*recipe_.model, end));
-    write_text(folder_ + "/generation_config.json",
-               end >= 0
-                   ? concat("{\n  \"bos_token_id\": ", end, ",\n  \"eos_token_id\": ", end, "\n}\n")
-                   : "{}\n");
+    // In training a text follows the end of another one where no token begins it.
+    std::int64_t begin = data_.tokenizer ? data_.tokenizer->begin_of_text() : -1;
+    if (begin < 0) begin = end;
+    write_text(folder_ + "/config.json", checkpoint::model_config(*recipe_.model, begin, end));
+    write_text(folder_ + "/generation_config.json", checkpoint::generation_config(begin, end));
     if (data_.tokenizer) data_.tokenizer->save(folder_);
   }
 
