@@ -53,7 +53,7 @@ SearchSpec spec_of(int ranks) {
   return spec;
 }
 
-/// Every candidate with its best placement, by dry runs of all of them.
+/// The best of each grid, by dry runs of all candidates and all their placements.
 std::vector<Predicted> everything(const Config& config, const cluster::Cluster& cluster,
                                   const SearchSpec& spec) {
   std::vector<Predicted> all;
@@ -67,7 +67,14 @@ std::vector<Predicted> everything(const Config& config, const cluster::Cluster& 
         const Predicted one = evaluation.price(placement, cluster);
         if (!best || one.step < best->step) best = one;
       }
-      all.push_back(*best);
+      const auto same = std::find_if(all.begin(), all.end(), [&](const Predicted& other) {
+        return other.candidate.strategy == name && other.candidate.sizes == candidate.sizes;
+      });
+      if (same == all.end()) {
+        all.push_back(*best);
+      } else if (best->step < same->step) {
+        *same = *best;
+      }
     }
   }
   std::stable_sort(all.begin(), all.end(),
@@ -88,7 +95,7 @@ TEST(Search, FindsTheFastestOfAll) {
           << i << ": " << to_string(found.plans[i].candidate) << " and "
           << to_string(all[i].candidate);
     }
-    EXPECT_EQ(found.considered, static_cast<std::int64_t>(all.size()));
+    EXPECT_LT(found.evaluated, found.considered);
   }
 }
 

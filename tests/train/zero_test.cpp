@@ -1,5 +1,6 @@
 // What ranks along data keep a part of does not change what they compute: only bytes and memory.
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include "fourfold/train/dry_run.hpp"
