@@ -170,7 +170,8 @@ std::vector<Key> make_keys() {
           &OptimConfig::clip),
 
       key("parallel.strategy",
-          "`auto` (the plan's choice, docs/planning.md), `ddp`, `zero1`, `zero2`, `zero3`, `megatron`, `summa2d`, `summa2.5d`, `3d`, `4d` or "
+          "`auto` (the plan's choice, docs/planning.md), `ddp`, `zero1`, `zero2`, `zero3`, "
+          "`megatron`, `summa2d`, `summa2.5d`, `3d`, `4d` or "
           "`deepspeed3d`: which axes there are, and what is fixed (docs/strategies.md)",
           Name{strategy_names()}, parallel, &ParallelConfig::strategy),
       with_default("chosen", key("parallel.x",

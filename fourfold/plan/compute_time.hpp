@@ -8,9 +8,9 @@
 
 namespace fourfold::plan {
 
-/// The start of a kernel, and then the longer of two times: the arithmetic, for products at the rate
-/// of their extent and type and for attention at a rate of its own; or the bytes at the speed of the
-/// memory.
+/// The start of a kernel, and then the longer of two times: the arithmetic, for products at the
+/// rate of their extent and type and for attention at a rate of its own; or the bytes at the speed
+/// of the memory.
 Seconds seconds_of(const schedule::Compute& compute, const cluster::Cluster& cluster);
 
 }  // namespace fourfold::plan

@@ -31,8 +31,8 @@ struct BenchRow {
   std::int64_t passes = 1;  ///< micro-batches of a step
   int chunks = 1;
   Seconds predicted{};  ///< of `auto`; 0: not predicted
-  Seconds step{};      ///< the median of the times of the slowest rank in each step
-  double exposed = 0;  ///< share of the step that compute is blocked, the mean of all ranks
+  Seconds step{};       ///< the median of the times of the slowest rank in each step
+  double exposed = 0;   ///< share of the step that compute is blocked, the mean of all ranks
   std::map<std::string, Extent> sent;  ///< bytes of a step by the axes of the groups
   Extent bytes;                        ///< of all axes together
   Extent messages;

@@ -17,8 +17,8 @@ namespace fourfold::train {
 tensor::DeviceRates device_rates(const config::DeviceConfig& config);
 
 /// While it lives, the rank computes as fast as its device, and the tensors that `meter` counts
-/// stay within device.memory_gib: a tensor that would exceed it throws ConfigError. It costs nothing
-/// where neither is set.
+/// stay within device.memory_gib: a tensor that would exceed it throws ConfigError. It costs
+/// nothing where neither is set.
 class Device {
  public:
   Device(comm::World& world, const config::DeviceConfig& config, tensor::MemoryMeter& meter);

@@ -141,8 +141,8 @@ double Pipeline::run(tensor::InFlight& in_flight, std::int64_t micro_batches, st
   loss_ = 0;
   if (shared_ && !owns_shared_) {
     shared_->forget_gradient();
-    // In the first step, or after a validation, its values are treated as those that arrive after an
-    // update, so that every step gathers in the same order.
+    // In the first step, or after a validation, its values are treated as those that arrive after
+    // an update, so that every step gathers in the same order.
     if (!shared_arrival_ || shared_arrival_->waited) {
       shared_arrival_ = std::make_shared<nn::Arrival>();
       shared_->expect_values(shared_arrival_);

@@ -53,6 +53,15 @@ void expect_steady(const grid::Grid& grid, const Recipe& recipe) {
   });
 }
 
+/// The last place gets new values of the shared table after each step, and its first step gathers
+/// as if they were arriving.
+TEST(Steady, TheFirstStepOfAPipelineGathersInTheOrderOfLaterOnes) {
+  for (const grid::Sizes& sizes :
+       {grid::Sizes{.y = 2, .z = 2, .pipe = 2}, grid::Sizes{.x = 2, .z = 2, .pipe = 2}}) {
+    expect_steady(grid::Grid(sizes), recipe_of(4));
+  }
+}
+
 TEST(Steady, EveryStepAfterTheFirstIsTheRecordedOne) {
   for (const bool overlaps : {true, false}) {
     for (const grid::Sizes& sizes :
