@@ -95,13 +95,25 @@ Evaluation::Evaluation(const config::Config& config, const Candidate& candidate)
           {by_blocks.weights[b] * by_passes.weights[i], size, record(config, candidate, size)});
     }
   }
-  sum_memory(by_blocks.weights, by_passes.at.size());
+  const double more_passes =
+      static_cast<double>(std::max<std::int64_t>(0, passes - by_passes.at.back())) /
+      static_cast<double>(by_passes.at.back() - by_passes.at.front() + (by_passes.at.size() == 1));
+  sum_memory(by_blocks.weights, by_passes.at.size(), more_passes, recipe.overlap.window);
   if (places > few) add_memory_of_passes(config, places - few);
 }
 
-/// Memory is linear in the blocks. The passes that were recorded are enough: later ones take the
-/// memory of earlier ones.
-void Evaluation::sum_memory(const std::vector<double>& weights, std::size_t passes) {
+/// Memory is linear in the blocks. Later passes take the memory of earlier ones, except that sums
+/// of gradients under way may accumulate until they fill the window.
+void Evaluation::sum_memory(const std::vector<double>& weights, std::size_t passes,
+                            double more_passes, std::int64_t window) {
+  const auto total = [&](std::size_t pass) {
+    double sum = 0;
+    for (std::size_t b = 0; b < weights.size(); ++b) {
+      const Recorded& recorded = points_[b * passes + pass].recorded;
+      sum += weights[b] * static_cast<double>(recorded.memory.value());
+    }
+    return sum;
+  };
   for (std::size_t i = 0; i < by_class_.by_class.size(); ++i) {
     double sum = 0;
     for (std::size_t b = 0; b < weights.size(); ++b) {
@@ -110,12 +122,15 @@ void Evaluation::sum_memory(const std::vector<double>& weights, std::size_t pass
     }
     by_class_.by_class[i] = Bytes(static_cast<std::int64_t>(std::max(0.0, sum)));
   }
-  double total = 0;
-  for (std::size_t b = 0; b < weights.size(); ++b) {
-    const Recorded& recorded = points_[(b + 1) * passes - 1].recorded;
-    total += weights[b] * static_cast<double>(recorded.memory.value());
+  double memory = total(passes - 1);
+  if (passes == 2) {
+    const double grows = std::max(0.0, memory - total(0)) * more_passes;
+    const double held = std::min(grows, static_cast<double>(window));
+    memory += held;
+    constexpr auto kUnderWay = static_cast<std::size_t>(tensor::MemoryClass::kCommunication);
+    by_class_.by_class[kUnderWay] += Bytes(static_cast<std::int64_t>(held));
   }
-  memory_ = Bytes(static_cast<std::int64_t>(total));
+  memory_ = Bytes(static_cast<std::int64_t>(memory));
 }
 
 /// The first place of a pipeline has as many passes under way as there are places. What a pass

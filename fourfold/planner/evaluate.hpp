@@ -67,7 +67,8 @@ class Evaluation {
     Recorded recorded;
   };
 
-  void sum_memory(const std::vector<double>& weights, std::size_t passes);
+  void sum_memory(const std::vector<double>& weights, std::size_t passes, double more_passes,
+                  std::int64_t window);
   void add_memory_of_passes(const config::Config& config, int more);
 
   Candidate candidate_;

@@ -48,7 +48,7 @@ TEST(BadInput, CommandLine) {
   const std::vector<Case> cases = {
       {"unknown command traim; did you mean train? See fourfold --help", {"traim"}},
       {"unknown command traim; did you mean train?", {"traim", work.config(), "--ranks", "2"}},
-      {"unknown command deploy; there are train, sample, bench, dryrun, info, keys", {"deploy"}},
+      {"unknown command deploy; there are train, sample, plan, calibrate, bench, dryrun, info, keys", {"deploy"}},
       {"unknown option --rank of fourfold train; did you mean --ranks? See fourfold train --help",
        train(work, {"--rank", "2"})},
       {"unknown option --rank of fourfold train", train(work, {"--rank=2"})},

@@ -77,7 +77,7 @@ segment_mib = 5
 
 [device]
 gflops = 2.5
-gbytes_per_second = 4
+gbytes_per_second = 4.0
 memory_gib = 1.5
 )";
 

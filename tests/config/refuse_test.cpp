@@ -287,10 +287,11 @@ TEST_F(Refuse, KeysOfAnotherKindOfModel) {
 
 TEST_F(Refuse, UnknownChoices) {
   EXPECT_EQ(set("model.kind=unet"), "--set: model.kind = \"unet\" must be \"gpt\" or \"llama\"");
-  EXPECT_EQ(after("[parallel]\nstrategy = \"zero\"\n"),
-            "gpt.toml:10: parallel.strategy = \"zero\" must be \"ddp\", \"zero1\", \"zero2\", "
-            "\"zero3\", \"megatron\", \"summa2d\", \"summa2.5d\", \"3d\", \"4d\" or "
-            "\"deepspeed3d\"");
+  EXPECT_EQ(
+      after("[parallel]\nstrategy = \"zero\"\n"),
+      "gpt.toml:10: parallel.strategy = \"zero\" must be \"auto\", \"ddp\", \"zero1\", \"zero2\", "
+      "\"zero3\", \"megatron\", \"summa2d\", \"summa2.5d\", \"3d\", \"4d\" or "
+      "\"deepspeed3d\"");
   EXPECT_EQ(set("train.precision=fp8"),
             "--set: train.precision = \"fp8\" must be \"float32\", \"bf16\" or \"float64\"");
   EXPECT_EQ(set("data.tokenizer=words"),

@@ -201,8 +201,9 @@ std::string order_of(const schedule::Schedule& schedule) {
       steps.push_back(names.back());
     } else if (const auto* wait = std::get_if<schedule::Wait>(&step)) {
       steps.push_back("?" + names.at(static_cast<std::size_t>(wait->number)));
-    } else {
-      steps.push_back(std::get<schedule::Compute>(step).name);
+    } else if (const auto& compute = std::get<schedule::Compute>(step);
+               compute.arithmetic.work == schedule::Work::kProduct) {
+      steps.push_back(compute.name);
     }
   }
   return join(steps, " ");

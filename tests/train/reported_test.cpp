@@ -37,7 +37,11 @@ class Unreported final : public comm::Observer {
     at::removeCallback(handle_);
   }
 
-  void computed(const comm::Computed&) override { open_.clear(); }
+  void computed(const comm::Computed& what) override {
+    open_.clear();
+    // libtorch adds up the gradients of the two uses of a hidden state later, between two nodes.
+    if (what.name == "residual dI") ++announced_;
+  }
   void issued(const comm::Observed&, std::string_view layer) override { close(layer); }
   void awaited(std::int64_t) override { close("a wait"); }
 
@@ -55,8 +59,12 @@ class Unreported final : public comm::Observer {
     if (!kTouch.contains(function.name())) return;
     for (const c10::IValue& output : function.outputs()) {
       if (!output.isTensor() || output.toTensor().nbytes() < large_) continue;
-      open_.insert(function.name());
       seen_.insert(function.name());
+      if (function.name() == std::string_view("aten::add") && announced_ > 0) {
+        --announced_;
+      } else {
+        open_.insert(function.name());
+      }
     }
   }
   void close(std::string_view where) {
@@ -68,6 +76,7 @@ class Unreported final : public comm::Observer {
 
   at::CallbackHandle handle_;
   std::size_t large_;
+  int announced_ = 0;  // sums of gradients that were reported in advance
   std::set<std::string> open_;
   std::set<std::string> found_;
   std::set<std::string> seen_;
@@ -79,11 +88,10 @@ void expect_reports(const grid::Sizes& sizes, const GptRecipe& recipe) {
     const tensor::Mesh mesh(world, grid, recipe.overlap);
     train::Trainer trainer(mesh, recipe);
     trainer.step(1, small_samples());
-    // Half of the rank's smallest part of a hidden state.
+    // Half of the rank's part of a hidden state: vectors are smaller, also in float beside bf16.
     const std::int64_t rows = recipe.micro_batch * recipe.model.context;
     const auto elements = static_cast<std::size_t>(rows * recipe.model.width / grid.ranks() / 2);
-    Unreported unreported(elements * c10::elementSize(recipe.model.execution.precision.compute) /
-                          2);
+    Unreported unreported(elements * c10::elementSize(recipe.model.execution.precision.compute));
     {
       const comm::Observation observation = world.observe(unreported);
       trainer.step(2, small_samples());

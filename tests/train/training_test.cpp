@@ -135,6 +135,7 @@ void expect_stop(int who, const Harm& harm, const std::string& message) {
     const tensor::Mesh mesh(world, grid::Grid({.y = 2, .data = 2}));
     train::Trainer trainer(mesh, recipe_of());
     trainer.step(1, small_samples());
+    trainer.finish();
     if (world.rank() == who) harm(trainer.model());
     const std::vector<nn::ParameterPtr> parameters = trainer.model().parameters();
     std::vector<Tensor> before;
@@ -148,6 +149,7 @@ void expect_stop(int who, const Harm& harm, const std::string& message) {
     expect_on_all_ranks(world, said.find(message) == 0, said);
     bool same = true;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i]->wait_for_values();
       same &= at::allclose(parameters[i]->value(), before[i], 0, 0, /*equal_nan=*/true);
     }
     expect_on_all_ranks(world, same, "a parameter has changed");
