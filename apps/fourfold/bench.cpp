@@ -124,7 +124,7 @@ int run(Options& options, char** argv) {
     announce_terminal();
     announce_command(argv);
   }
-  options.remark = crowding();
+  options.remark = crowding(config.device);
   tensor::keep_freed_memory();
   if (!options.threads) {
     return run_on_ranks(options.ranks, argv,

@@ -10,6 +10,7 @@
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/launch/launcher.hpp"
 #include "fourfold/tensor/gemm_rate.hpp"
+#include "fourfold/train/device.hpp"
 
 namespace fourfold::app {
 
@@ -54,9 +55,9 @@ train::Facts versions() {
           {"MPI", comm::mpi::library_version()}};
 }
 
-std::string crowding() {
+std::string crowding(const config::DeviceConfig& device) {
   const auto place = launch::local_place();
-  if (!place) return "";
+  if (!place || train::device_rates(device).any()) return "";
   // Another launcher than ours may have bound this rank to its own share of the cores. Then only
   // the number of all cores is known.
   const bool ours = std::getenv(kCommand) != nullptr;

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "fourfold/config/config.hpp"
 #include "fourfold/train/run_facts.hpp"
 
 namespace fourfold::app {
@@ -19,7 +20,8 @@ std::string command_line(char** argv);
 train::Facts versions();
 
 /// "8 ranks share 2 cores: ..." where this host has more ranks than cores, as far as a rank can
-/// tell; else an empty text. Call it before the rank binds itself to its cores.
-std::string crowding();
+/// tell; else an empty text. Ranks that emulate a slower device are meant to share cores. Call it
+/// before the rank binds itself to its cores.
+std::string crowding(const config::DeviceConfig& device);
 
 }  // namespace fourfold::app

@@ -96,7 +96,8 @@ int run(Options& options, char** argv) {
   }
   options.run.command = command_line(argv);
   options.run.versions = versions();
-  if (const std::string remark = crowding(); !remark.empty()) options.run.remarks = {remark};
+  const std::string remark = crowding(options.run.config.device);
+  if (!remark.empty()) options.run.remarks = {remark};
   tensor::keep_freed_memory();
   return run_on_ranks(options.ranks, argv, [&](comm::World& world) {
     const train::Console console = make_console();
