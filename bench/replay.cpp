@@ -17,7 +17,9 @@ using schedule::Op;
 using schedule::Priority;
 
 void product(schedule::Schedule& schedule) {
-  schedule.compute("linear", Flops(2e11), Bytes(100 << 20), "h.0");
+  const schedule::Extent extent{4096, 4096, 6144};
+  schedule.compute(
+      {"linear", schedule::product_of(extent, schedule::DType::kBF16, Bytes(100 << 20))});
 }
 
 /// Layers like those of a 4-D step: weights gathered ahead, activations reduced, gradients behind.
