@@ -1,29 +1,34 @@
 #!/usr/bin/env python3
-"""Step time of the small Llama of configs/llama-small.toml in Fourfold and in PyTorch, in turns, on one rank
-with as many threads as are given:
+"""Step time of the small Llama of configs/llama-small.toml in Fourfold and in PyTorch, in turns:
 
     python3 -m venv venv && venv/bin/pip install torch
-    venv/bin/python bench/llama_torch.py build/release/fourfold [THREADS] [ROUNDS]
+    venv/bin/python bench/llama_torch.py build/release/fourfold [--cores N] [--rounds R] [--compile]
 
-Both train with AdamW in float32 on 16 sequences of 128 tokens. PyTorch runs a plain model with
-scaled_dot_product_attention, eager and compiled where a compiler is found. The times are medians of the steps
-of a round without its first ones; the best round counts. Compare ratios, since the machine may be shared.
+Both train with AdamW in float32 on 16 sequences of 128 tokens. On one core each has one thread. On several cores
+Fourfold runs once as one rank with so many threads and once as so many ranks, and PyTorch as one process with so
+many threads. PyTorch runs a plain model with scaled_dot_product_attention, eager, and compiled by torch.compile
+if that is asked for. The times are medians of the steps of a round without its first ones; the best round counts.
+Compare ratios, since the machine may be shared: the load before and after is printed.
 
 SPDX-License-Identifier: Apache-2.0
 """
+import argparse
 import json
 import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-PROGRAM = sys.argv[1]
-THREADS = sys.argv[2] if len(sys.argv) > 2 else "1"
-ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 3
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = THREADS
+parser = argparse.ArgumentParser()
+parser.add_argument("program")
+parser.add_argument("--cores", type=int, default=1)
+parser.add_argument("--rounds", type=int, default=3)
+parser.add_argument("--compile", action="store_true")
+OPTIONS = parser.parse_args()
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = str(OPTIONS.cores)
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -82,7 +87,7 @@ class Llama(nn.Module):
 
 
 def torch_step(compiled):
-    torch.set_num_threads(int(THREADS))
+    torch.set_num_threads(OPTIONS.cores)
     torch.manual_seed(1)
     model = Llama()
     run = torch.compile(model) if compiled else model
@@ -100,28 +105,38 @@ def torch_step(compiled):
     return statistics.median(times[2:])
 
 
-def our_step():
+def our_step(ranks):
     root = pathlib.Path(__file__).resolve().parent.parent
     with tempfile.TemporaryDirectory() as work:
-        command = [PROGRAM, "train", root / "configs/llama-small.toml", "--set", f"train.steps={STEPS + 2}",
+        command = [OPTIONS.program, "train", root / "configs/llama-small.toml", "--set", f"train.steps={STEPS + 2}",
                    "--set", "optim.warmup=1", "--set", "data.validation=0", "--out", f"{work}/run"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        environment = dict(os.environ)
+        if ranks > 1:
+            command += ["--ranks", str(ranks)]
+            for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+                environment.pop(variable)  # each rank takes its share of the cores
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         lines = pathlib.Path(f"{work}/run/metrics.jsonl").read_text().splitlines()
         times = [json.loads(line)["seconds"] for line in lines if "seconds" in json.loads(line)]
     return statistics.median(times[2:])
 
 
 def main():
-    kinds = {"Fourfold": our_step, "PyTorch eager": lambda: torch_step(False)}
-    if "--compile" in sys.argv:
+    kinds = {"Fourfold": lambda: our_step(1)}
+    if OPTIONS.cores > 1:
+        kinds[f"Fourfold, {OPTIONS.cores} ranks"] = lambda: our_step(OPTIONS.cores)
+    kinds["PyTorch eager"] = lambda: torch_step(False)
+    if OPTIONS.compile:
         kinds["PyTorch compiled"] = lambda: torch_step(True)
+    print(f"{OPTIONS.cores} cores, PyTorch {torch.__version__.split('+')[0]}, best of {OPTIONS.rounds} rounds,"
+          f" load {os.getloadavg()[0]:.2f}")
     best = {}
-    for _ in range(ROUNDS):
+    for _ in range(OPTIONS.rounds):
         for name, step in kinds.items():
             best[name] = min(best.get(name, 1e9), step())
-    print(f"{THREADS} threads, PyTorch {torch.__version__.split('+')[0]}, best of {ROUNDS} rounds")
     for name, seconds in best.items():
         print(f"{name:18} {1000 * seconds:8.1f} ms a step, {seconds / best['Fourfold']:.2f} times Fourfold's")
+    print(f"load {os.getloadavg()[0]:.2f}")
 
 
 if __name__ == "__main__":

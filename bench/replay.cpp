@@ -17,9 +17,10 @@ using schedule::Op;
 using schedule::Priority;
 
 void product(schedule::Schedule& schedule) {
-  const schedule::Extent extent{4096, 4096, 6144};
-  schedule.compute(
-      {"linear", schedule::product_of(extent, schedule::DType::kBF16, Bytes(100 << 20))});
+  schedule.compute({.name = "linear",
+                    .arithmetic = schedule::product_of({4096, 4096, 4096}, schedule::DType::kBF16,
+                                                       Bytes(100 << 20)),
+                    .layer = "h.0"});
 }
 
 /// Layers like those of a 4-D step: weights gathered ahead, activations reduced, gradients behind.

@@ -32,7 +32,7 @@ model::GptSpec spec() {
   spec.heads = 4;
   spec.layers = 2;
   spec.context = kContext;
-  spec.precision = nn::Precision::float64();  // so that grids can be compared
+  spec.execution.precision = nn::Precision::float64();  // so that grids can be compared
   return spec;
 }
 

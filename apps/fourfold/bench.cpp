@@ -15,6 +15,7 @@
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/config/value.hpp"
 #include "fourfold/launch/environment.hpp"
+#include "fourfold/planner/choose.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/shared_dataset.hpp"
 
@@ -40,6 +41,21 @@ struct Options {
   std::string json;
 };
 
+/// The strategies of the command line. `all` begins with the plan's choice, unless ranks are
+/// threads, whose times mean nothing.
+std::vector<std::string> with_auto(const std::string& text, bool threads) {
+  const std::string name(config::kAuto);
+  if (text == name) return {name};
+  std::vector<std::string> all;
+  std::string rest = text;
+  if ((text == "all" && !threads) || text.starts_with(name + ",")) {
+    all.push_back(name);
+    if (text != "all") rest = text.substr(name.size() + 1);
+  }
+  for (std::string& one : parse_strategies(rest)) all.push_back(std::move(one));
+  return all;
+}
+
 void show(const train::BenchRow& row) {
   if (!row.refused.empty()) {
     std::printf("%s does not run here\n", row.strategy.c_str());
@@ -56,8 +72,13 @@ void bench(comm::World& world, const Options& options, config::Config config) {
   const train::Console console = make_console();
   if (world.rank() == 0 && !options.remark.empty()) console.say(options.remark);
   const train::Dataset data = train::open_shared_dataset(world, config, console.show);
+  const train::Choose choose = [&console](comm::World& ranks, config::Config& one,
+                                          std::optional<train::Prediction>& predicted) {
+    return planner::choose(ranks, one, predicted, console);
+  };
   const train::Bench result = train::compare(
-      world, config, data, parse_strategies(options.strategies), options.steps, show);
+      world, config, data, with_auto(options.strategies, options.threads.has_value()),
+      options.steps, show, choose);
   if (world.rank() != 0) return;
   std::printf("\n%d ranks, %lld steps each, of %lld sequences of %lld tokens; MB are 10^6 bytes\n",
               world.size(), static_cast<long long>(options.steps),
@@ -92,7 +113,7 @@ int run(Options& options, char** argv) {
   }
   config::Config config = config::read(options.source);
   config.train.init_from.clear();  // every strategy starts with the same random weights
-  static_cast<void>(parse_strategies(options.strategies));
+  static_cast<void>(with_auto(options.strategies, options.threads.has_value()));
   if (options.steps < 1) throw ConfigError("--steps must be at least 1");
   if (!options.json.empty()) check_writable("--json", options.json);
   check_threads(options);

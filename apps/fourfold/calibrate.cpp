@@ -17,6 +17,7 @@
 #include "apps/fourfold/commands.hpp"
 #include "apps/fourfold/console.hpp"
 #include "apps/fourfold/ranks.hpp"
+#include "apps/fourfold/start.hpp"
 
 namespace fourfold::app {
 

@@ -1,5 +1,6 @@
 // fourfold sample: generates text with a trained model.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/file.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/checkpoint/generation_config.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/data/tokenizer.hpp"
@@ -75,19 +77,39 @@ const model::Transformer& text_model(const model::Part& part) {
   return *text;
 }
 
-/// Generates one continuation of the prompt. The first rank prints it as it is generated. Returns
-/// its text.
-std::string continue_text(const tensor::Mesh& mesh, const model::Transformer& model,
-                          const data::Tokenizer& tokenizer, const Options& options,
-                          std::int64_t number) {
-  const bool first = mesh.everyone().rank() == 0;
-  std::vector<std::int64_t> tokens;
-  for (const std::int32_t token : tokenizer.encode(options.prompt)) tokens.push_back(token);
-  if (tokens.empty()) {
-    // There is nothing to continue, so the text begins after an end-of-text token.
-    tokens.push_back(std::max<std::int64_t>(0, tokenizer.end_of_text()));
+/// What all continuations of a prompt have in common.
+struct Start {
+  std::vector<std::int64_t> tokens;  ///< of the prompt, and before it the token that begins a text
+  std::vector<std::int64_t> ends;    ///< the tokens that end a text
+};
+
+Start start_of(const data::Tokenizer& tokenizer, std::int64_t vocabulary, const Options& options) {
+  checkpoint::GenerationTokens named =
+      checkpoint::read_generation_tokens(options.folder, vocabulary);
+  if (named.ends.empty() && tokenizer.end_of_text() >= 0) named.ends = {tokenizer.end_of_text()};
+  Start start{.tokens = {}, .ends = std::move(named.ends)};
+  if (tokenizer.begin_of_text() >= 0) start.tokens.push_back(tokenizer.begin_of_text());
+  for (const std::int32_t token : tokenizer.encode(options.prompt)) start.tokens.push_back(token);
+  if (start.tokens.empty()) {
+    // There is nothing to continue, so the text begins after the end of another one.
+    const std::int64_t end = std::max<std::int64_t>(0, tokenizer.end_of_text());
+    start.tokens.push_back(named.begin >= 0 ? named.begin : end);
   }
-  model::Text continued(mesh, model, std::move(tokens));
+  return start;
+}
+
+/// A text with the tokens that it was made of.
+struct Continued {
+  std::string text;
+  std::vector<std::int64_t> tokens;
+};
+
+/// Generates one continuation of the prompt. The first rank prints it as it is generated.
+Continued continue_text(const tensor::Mesh& mesh, const model::Transformer& model,
+                        const data::Tokenizer& tokenizer, const Start& start,
+                        const Options& options, std::int64_t number) {
+  const bool first = mesh.everyone().rank() == 0;
+  model::Text continued(mesh, model, start.tokens);
   std::string text = options.prompt;
   if (first) std::fputs(text.c_str(), stdout);
   for (std::int64_t i = 0; i < options.tokens; ++i) {
@@ -95,7 +117,7 @@ std::string continue_text(const tensor::Mesh& mesh, const model::Transformer& mo
         continued.next_logits(std::min(model.frame().vocabulary, tokenizer.vocabulary()));
     const std::int64_t token = model::pick_token(
         logits, options.sampling, static_cast<std::uint64_t>(number * options.tokens + i));
-    if (token == tokenizer.end_of_text()) break;
+    if (std::ranges::find(start.ends, token) != start.ends.end()) break;
     continued.add(token);
     const std::int32_t one = static_cast<std::int32_t>(token);
     const std::string piece = tokenizer.decode({&one, 1});
@@ -106,7 +128,7 @@ std::string continue_text(const tensor::Mesh& mesh, const model::Transformer& mo
     }
   }
   if (first) std::fputs("\n", stdout);
-  return text;
+  return {std::move(text), continued.tokens()};
 }
 
 void run(comm::World& world, const Options& options) {
@@ -118,14 +140,19 @@ void run(comm::World& world, const Options& options) {
     const comm::LongWork long_work = world.long_work("loading the weights");
     checkpoint::load_weights(*model, *part, options.folder);
   }
+  const model::Transformer& transformer = text_model(*part);
+  const Start start = start_of(*tokenizer, transformer.frame().vocabulary, options);
   nlohmann::json texts = nlohmann::json::array();
+  nlohmann::json tokens = nlohmann::json::array();
   for (std::int64_t i = 0; i < options.samples; ++i) {
     if (i > 0 && world.rank() == 0) std::fputs("----\n", stdout);
-    texts.push_back(continue_text(mesh, text_model(*part), *tokenizer, options, i));
+    Continued one = continue_text(mesh, transformer, *tokenizer, start, options, i);
+    texts.push_back(std::move(one.text));
+    tokens.push_back(std::move(one.tokens));
   }
   if (world.rank() != 0 || options.json.empty()) return;
   // A text may end with an incomplete character.
-  const nlohmann::json json = {{"samples", texts}, {"ranks", world.size()}};
+  const nlohmann::json json = {{"samples", texts}, {"tokens", tokens}, {"ranks", world.size()}};
   write_text(options.json,
              json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -135,7 +162,9 @@ void run(comm::World& world, const Options& options) {
 void add_sample(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* sample = app.add_subcommand("sample", "continues a text with a trained model");
-  sample->add_option("folder", options->folder, "a run's folder, or GPT-2's own")
+  sample
+      ->add_option("folder", options->folder,
+                   "a run's folder, or one with a model of Hugging Face's")
       ->required()
       ->option_text("RUN_DIR");
   sample->add_option("--prompt", options->prompt, "the text to continue");
@@ -150,7 +179,8 @@ void add_sample(CLI::App& app, Command& command) {
       ->capture_default_str();
   sample->add_option("--seed", options->sampling.seed, "another one gives another text")
       ->capture_default_str();
-  sample->add_option("--json", options->json, "write the texts to this file as well");
+  sample->add_option("--json", options->json,
+                     "write the texts and their tokens to this file as well");
   add_rank_options(*sample, options->ranks);
   sample->callback([options, &command] {
     command = [options](char** argv) {

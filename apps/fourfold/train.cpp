@@ -12,6 +12,7 @@
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/model/kinds.hpp"
+#include "fourfold/planner/choose.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/run.hpp"
@@ -97,8 +98,15 @@ int run(Options& options, char** argv) {
   options.run.versions = versions();
   if (const std::string remark = crowding(); !remark.empty()) options.run.remarks = {remark};
   tensor::keep_freed_memory();
-  return run_on_ranks(options.ranks, argv,
-                      [&](comm::World& world) { train::run(world, options.run, make_console()); });
+  return run_on_ranks(options.ranks, argv, [&](comm::World& world) {
+    const train::Console console = make_console();
+    train::RunSpec spec = options.run;
+    spec.choose = [&console](comm::World& ranks, config::Config& config,
+                             std::optional<train::Prediction>& predicted) {
+      return planner::choose(ranks, config, predicted, console);
+    };
+    train::run(world, std::move(spec), console);
+  });
 }
 
 }  // namespace

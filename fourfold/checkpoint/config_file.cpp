@@ -46,7 +46,7 @@ std::optional<std::int64_t> whole_number(const Json& value) {
 
 }  // namespace
 
-ConfigFile::ConfigFile(const std::string& folder) : path_(folder + "/config.json") {
+ConfigFile::ConfigFile(const std::string& folder, const char* name) : path_(folder + "/" + name) {
   constexpr std::size_t kMostBytes = 1 << 20;
   constexpr int kDeepest = 8;
   std::error_code error;
@@ -54,7 +54,7 @@ ConfigFile::ConfigFile(const std::string& folder) : path_(folder + "/config.json
     throw ConfigError(concat(folder, " is not a folder with a model"));
   }
   if (!std::filesystem::exists(path_, error)) {
-    throw ConfigError(concat(folder, " holds no model: there is no config.json in it"));
+    throw ConfigError(concat(folder, " holds no model: there is no ", name, " in it"));
   }
   const formats::MappedFile file(path_);
   if (file.bytes().size() > kMostBytes) {
@@ -117,6 +117,23 @@ double ConfigFile::number(const char* key, double otherwise) const {
 std::string ConfigFile::text(const char* key) const {
   const auto found = json_.find(key);
   return found != json_.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::vector<std::int64_t> ConfigFile::tokens(const char* key, std::int64_t vocabulary) const {
+  const auto found = json_.find(key);
+  if (found == json_.end() || found->is_null()) return {};
+  const Json list = found->is_array() ? *found : Json::array({*found});
+  std::vector<std::int64_t> all;
+  for (const Json& token : list) {
+    if (!token.is_number_integer()) {
+      throw ConfigError(concat(path_, ": ", key, " = ", in_a_line(*found),
+                               ", but it must be a token or a list of tokens"));
+    }
+    // Numbers that only fit into an unsigned type become negative here.
+    const auto number = token.get<std::int64_t>();
+    if (number >= 0 && number < vocabulary) all.push_back(number);
+  }
+  return all;
 }
 
 std::string ConfigFile::shown(const char* key) const {

@@ -1,9 +1,10 @@
-// Reads config.json of a model's folder, a file from strangers.
+// Reads config.json and similar files of a model's folder, which come from strangers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -23,7 +24,7 @@ nn::Precision precision_of(const std::string& torch_type);
 /// the weights confirm them.
 class ConfigFile {
  public:
-  explicit ConfigFile(const std::string& folder);
+  explicit ConfigFile(const std::string& folder, const char* name = "config.json");
 
   /// A size that the weights also show.
   std::int64_t size(const char* key, std::int64_t in_weights) const;
@@ -40,6 +41,9 @@ class ConfigFile {
   /// A number; `otherwise` if the key is missing.
   double number(const char* key, double otherwise) const;
   std::string text(const char* key) const;
+  /// One token or a list of tokens; none if the key is missing or null. Those that are not in the
+  /// vocabulary are left out: small models often keep the tokens of a large one in their files.
+  std::vector<std::int64_t> tokens(const char* key, std::int64_t vocabulary) const;
   bool has(const char* key) const { return json_.contains(key); }
   /// The value of a key as a few characters of one line.
   std::string shown(const char* key) const;

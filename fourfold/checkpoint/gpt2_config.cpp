@@ -23,7 +23,7 @@ Json gpt2_config(const model::GptSpec& spec) {
           {"resid_pdrop", spec.dropout},
           {"attn_pdrop", spec.dropout},
           {"tie_word_embeddings", spec.tied},
-          {"torch_dtype", torch_type(spec.precision.compute)}};
+          {"torch_dtype", torch_type(spec.execution.precision.compute)}};
 }
 
 model::GptSpec read_gpt2_config(const ConfigFile& json, const std::string& folder) {
@@ -46,7 +46,7 @@ model::GptSpec read_gpt2_config(const ConfigFile& json, const std::string& folde
   spec.heads = json.divisor("n_head", "n_embd", spec.width);
   json.expect("n_inner", 4 * spec.width);
   spec.tied = json.flag("tie_word_embeddings", true);
-  spec.precision = precision_of(json.text("torch_dtype"));
+  spec.execution.precision = precision_of(json.text("torch_dtype"));
   return spec;
 }
 

@@ -27,7 +27,7 @@ constexpr Kind kKinds[] = {
      [](const ConfigFile& json, const std::string& folder,
         nn::Activations activations) -> model::ModelPtr {
        model::GptSpec spec = read_gpt2_config(json, folder);
-       spec.activations = activations;
+       spec.execution.activations = activations;
        return std::make_shared<model::GptModel>(spec);
      }},
     {"llama", "llama",
@@ -44,13 +44,14 @@ constexpr Kind kKinds[] = {
 
 }  // namespace
 
-std::string model_config(const model::Model& model, std::int64_t end_of_text) {
+std::string model_config(const model::Model& model, std::int64_t begin_of_text,
+                         std::int64_t end_of_text) {
   for (const Kind& kind : kKinds) {
     if (kind.name != model.kind()) continue;
     Json json = kind.write(model);
-    const Json token = end_of_text >= 0 ? Json(end_of_text) : Json(nullptr);
-    json["bos_token_id"] = token;
-    json["eos_token_id"] = token;
+    const auto token = [](std::int64_t id) { return id >= 0 ? Json(id) : Json(nullptr); };
+    json["bos_token_id"] = token(begin_of_text);
+    json["eos_token_id"] = token(end_of_text);
     return json.dump(2) + "\n";
   }
   throw InvariantError(concat("no format of config.json for models of the kind ", model.kind()));

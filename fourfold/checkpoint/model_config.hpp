@@ -8,8 +8,9 @@
 
 namespace fourfold::checkpoint {
 
-/// The text of config.json; `end_of_text` is -1 where the tokenizer has no such token.
-std::string model_config(const model::Model& model, std::int64_t end_of_text);
+/// The text of config.json; the tokens are -1 where the tokenizer has no such token.
+std::string model_config(const model::Model& model, std::int64_t begin_of_text,
+                         std::int64_t end_of_text);
 
 /// Reads the description of the folder's model: its kind, sizes and the precision of its weights.
 /// Everything else is left at its default, except for the layout of activations. Every value is

@@ -53,21 +53,21 @@ bool worse(const GroupShape& a, const GroupShape& b) {
   return a.per_host < b.per_host;
 }
 
-GroupShape counted_shape(const Grid& grid, const Axes& axes, int gpus_per_host) {
+GroupShape counted_shape(const Grid& grid, const Axes& axes, int ranks, int gpus_per_host) {
   std::optional<GroupShape> worst;
   std::map<int, int> leaving;  // by host: the groups that also have members elsewhere
   std::map<int, int> staying;
   for (int rank = 0; rank < grid.ranks(); ++rank) {
-    std::vector<int> members = grid.group(axes, rank).members;
+    std::vector<int> members = grid.part(axes, ranks, rank).members;
     std::sort(members.begin(), members.end());
     if (members.front() != rank) continue;  // each group once
     ByHost hosts;
     for (const int member : members) hosts[member / gpus_per_host].push_back(member);
     GroupShape shape{.members = static_cast<int>(members.size())};
     shape.per_host = shape.members;
-    for (const auto& [host, ranks] : hosts) {
+    for (const auto& [host, here] : hosts) {
       ++(hosts.size() > 1 ? leaving : staying)[host];
-      shape.per_host = std::min(shape.per_host, static_cast<int>(ranks.size()));
+      shape.per_host = std::min(shape.per_host, static_cast<int>(here.size()));
     }
     if (shape.per_host > 1) shape.stride = smallest_distance(hosts.begin()->second);
     if (!worst || worse(shape, *worst)) worst = shape;
@@ -95,7 +95,13 @@ std::ostream& operator<<(std::ostream& out, const GroupShape& shape) {
 GroupShape shape_of(const Grid& grid, const Axes& axes, int gpus_per_host) {
   FOURFOLD_CHECK(gpus_per_host > 0);
   if (const auto shape = regular_shape(grid, axes, gpus_per_host)) return *shape;
-  return counted_shape(grid, axes, gpus_per_host);
+  return counted_shape(grid, axes, grid.size(axes), gpus_per_host);
+}
+
+GroupShape part_shape(const Grid& grid, const Axes& axes, int ranks, int gpus_per_host) {
+  if (ranks == grid.size(axes)) return shape_of(grid, axes, gpus_per_host);
+  FOURFOLD_CHECK(gpus_per_host > 0);
+  return counted_shape(grid, axes, ranks, gpus_per_host);
 }
 
 GroupShape pair_shape(const Grid& grid, const Axes& axes, int from, int to, int gpus_per_host) {

@@ -35,6 +35,9 @@ std::ostream& operator<<(std::ostream& out, const GroupShape& shape);
 /// The shape of the groups over `axes` when rank r is on host r / gpus_per_host.
 GroupShape shape_of(const grid::Grid& grid, const grid::Axes& axes, int gpus_per_host);
 
+/// The shape of the parts of those groups that have so many ranks (`Grid::part`).
+GroupShape part_shape(const grid::Grid& grid, const grid::Axes& axes, int ranks, int gpus_per_host);
+
 /// The shape of the pairs in which each rank at index `from` of its group over `axes` sends to the
 /// member at index `to`, all of them at the same time.
 GroupShape pair_shape(const grid::Grid& grid, const grid::Axes& axes, int from, int to,

@@ -117,11 +117,14 @@ std::vector<std::string> known_clusters() {
 
 Cluster load(const std::string& name_or_path) {
   const std::string path = path_of(name_or_path);
+  return parse(config::read_toml(path, "description of a cluster"), path);
+}
+
+Cluster parse(const std::string& toml, const std::string& path) {
   const std::string file = config::escape(path);
   Cluster cluster;
   std::set<std::string> given;
-  for (const config::Section& section :
-       config::parse_toml(config::read_toml(path, "description of a cluster"), file)) {
+  for (const config::Section& section : config::parse_toml(toml, file)) {
     check_section(section, concat(file, ":", section.line));
     for (const config::Item& item : section.items) {
       const std::string place = concat(file, ":", item.line);

@@ -14,6 +14,10 @@ namespace fourfold::cluster {
 /// line that names the file, the line, the key and what would be allowed.
 Cluster load(const std::string& name_or_path);
 
+/// The cluster that the text of a file describes; `path` is its name in messages. Throws like
+/// `load`.
+Cluster parse(const std::string& toml, const std::string& path);
+
 /// The names of the clusters that come with the program, in alphabetical order.
 std::vector<std::string> known_clusters();
 

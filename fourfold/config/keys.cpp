@@ -39,7 +39,7 @@ Key key(std::string_view full_name, std::string_view meaning, Rule rule, Members
 }
 
 std::vector<std::string_view> strategy_names() {
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names = {kAuto};
   for (const Strategy& strategy : strategies()) names.push_back(strategy.name);
   return names;
 }
@@ -170,7 +170,7 @@ std::vector<Key> make_keys() {
           &OptimConfig::clip),
 
       key("parallel.strategy",
-          "`ddp`, `zero1`, `zero2`, `zero3`, `megatron`, `summa2d`, `summa2.5d`, `3d`, `4d` or "
+          "`auto` (the plan's choice, docs/planning.md), `ddp`, `zero1`, `zero2`, `zero3`, `megatron`, `summa2d`, `summa2.5d`, `3d`, `4d` or "
           "`deepspeed3d`: which axes there are, and what is fixed (docs/strategies.md)",
           Name{strategy_names()}, parallel, &ParallelConfig::strategy),
       with_default("chosen", key("parallel.x",

@@ -60,6 +60,7 @@ const std::vector<Strategy>& strategies() {
 }
 
 const Strategy& strategy_of(std::string_view name) {
+  if (name == kAuto) return strategy_of("4d");
   for (const Strategy& strategy : strategies()) {
     if (strategy.name == name) return strategy;
   }
@@ -165,6 +166,7 @@ bool has_fixed_activations(const Strategy& strategy) {
 
 void resolve_strategy(Draft& draft) {
   ParallelConfig& parallel = draft.config.parallel;
+  if (parallel.strategy == kAuto && parallel.given) parallel.strategy = "4d";
   const Strategy& strategy = strategy_of(parallel.strategy);
   const auto given = [&](const char* key) { return draft.places.contains(key); };
   const auto refuse = [&](const char* key, const std::string& message) {

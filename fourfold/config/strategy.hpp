@@ -24,9 +24,13 @@ struct Strategy {
   bool summa = false;              ///< whether it multiplies by SUMMA, on a square of ranks
 };
 
+/// The name that leaves the choice to the planner, or where there is none to `4d`.
+inline constexpr std::string_view kAuto = "auto";
+
 /// All strategies, the simplest first.
 const std::vector<Strategy>& strategies();
-/// Throws InvariantError when there is no strategy of that name.
+/// `auto` has the axes and rules of `4d`. Throws InvariantError when there is no strategy of that
+/// name.
 const Strategy& strategy_of(std::string_view name);
 
 /// Whether the strategy allows these sizes.
@@ -38,7 +42,8 @@ void check_sizes(const Strategy& strategy, const grid::Sizes& sizes);
 /// ConfigError that says why there is none, and which numbers of ranks work.
 std::vector<grid::Sizes> grids_of(const Strategy& strategy, int ranks);
 
-/// Sets what the strategy fixes in the draft. Throws ConfigError when another value was given.
+/// Sets what the strategy fixes in the draft. `auto` with a grid that was given is `4d`. Throws
+/// ConfigError when another value was given.
 void resolve_strategy(Draft& draft);
 
 }  // namespace fourfold::config

@@ -43,11 +43,11 @@ Files files_at(const std::string& path) {
   }
   const auto has = [&](const char* name) { return has_file(path + "/" + name); };
   if (has(kSentencePieceFile)) return {Files::Kind::kSentencePiece, path, {kSentencePieceFile}};
-  if (has("vocab.json") && has("merges.txt")) {
-    return {Files::Kind::kGpt2, path, {"vocab.json", "merges.txt"}};
-  }
-  if (has(kTokenizerJson)) return {Files::Kind::kTokenizerJson, path, {kTokenizerJson}};
-  return {};
+  const Files json{Files::Kind::kTokenizerJson, path, {kTokenizerJson}};
+  if (!has("vocab.json") || !has("merges.txt")) return has(kTokenizerJson) ? json : Files{};
+  // Beside GPT-2's files tokenizer.json also knows added tokens and other words than GPT-2's.
+  if (has(kTokenizerJson) && may_be_byte_level(path + "/" + kTokenizerJson)) return json;
+  return {Files::Kind::kGpt2, path, {"vocab.json", "merges.txt"}};
 }
 
 std::unique_ptr<Tokenizer> load_gpt2(const std::string& folder) {

@@ -51,10 +51,11 @@ bool has_tokenizer(const std::string& path);
 /// A digest that changes with the files that load_tokenizer would read.
 std::string tokenizer_digest(const std::string& path);
 
-/// The tokenizer whose files are in a folder: a SentencePiece BPE (tokenizer.model), else GPT-2's
-/// byte-level BPE (vocab.json and merges.txt), else any byte-level BPE (tokenizer.json). `path` may
-/// also be the file tokenizer.json itself, under any name. Throws ConfigError when there is none,
-/// or when it is damaged or changes the text.
+/// The tokenizer whose files are in a folder: a SentencePiece BPE (tokenizer.model), else any
+/// byte-level BPE (tokenizer.json), else GPT-2's byte-level BPE (vocab.json and merges.txt). Beside
+/// GPT-2's files a tokenizer.json of another kind is left aside. `path` may also be the file
+/// tokenizer.json itself, under any name. Throws ConfigError when there is none, or when it is
+/// damaged or changes the text.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 }  // namespace fourfold::data

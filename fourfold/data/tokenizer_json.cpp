@@ -226,6 +226,18 @@ std::string usual_config(const BpeModel& model) {
 
 }  // namespace
 
+bool may_be_byte_level(const std::string& path) {
+  json file;
+  try {
+    file = parse_object(read_whole(path, kLargestFile), path);
+  } catch (const ConfigError&) {
+    return true;
+  }
+  const json& model = member(member(file, "model"), "type");
+  const json& decoder = member(member(file, "decoder"), "type");
+  return (model.is_null() || model == "BPE") && decoder == "ByteLevel";
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
   std::vector<StoredFile> files = {{kTokenizerJson, read_whole(path, kLargestFile)}};
   Reader reader(path);

@@ -16,6 +16,10 @@ inline constexpr const char* kTokenizerJson = "tokenizer.json";
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokens = "special_tokens_map.json";
 
+/// Whether the file may be that of a byte-level BPE: false if it says that it is something else. A
+/// damaged file says nothing.
+bool may_be_byte_level(const std::string& path);
+
 /// The tokenizer of the file, whatever its name. Throws ConfigError that names the file, the key
 /// and its value when it is damaged or is not a byte-level BPE.
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path);

@@ -135,6 +135,16 @@ Group Grid::group(const Axes& axes, int rank) const {
   return group;
 }
 
+Group Grid::part(const Axes& axes, int ranks, int rank) const {
+  FOURFOLD_CHECK(ranks >= 1 && size(axes) % ranks == 0, "parts of ", ranks, " of the ", size(axes),
+                 " ranks along ", axes);
+  Group part = group(axes, rank);
+  const auto first = part.members.begin() + part.index / ranks * ranks;
+  part.members = std::vector<int>(first, first + ranks);
+  part.index %= ranks;
+  return part;
+}
+
 Group Grid::everyone(int rank) const {
   std::vector<Axis> coarse_first(placement_.rbegin(), placement_.rend());
   return group(Axes(std::move(coarse_first)), rank);
@@ -186,8 +196,6 @@ Sizes parse_sizes(std::string_view text) {
   return sizes;
 }
 
-namespace {
-
 std::vector<int> divisors(int number) {
   std::vector<int> all;
   std::vector<int> large;
@@ -199,8 +207,6 @@ std::vector<int> divisors(int number) {
   all.insert(all.end(), large.rbegin(), large.rend());
   return all;
 }
-
-}  // namespace
 
 std::vector<Sizes> factorisations(int ranks, const Axes& axes) {
   FOURFOLD_CHECK(ranks >= 1);

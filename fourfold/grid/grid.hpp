@@ -39,8 +39,8 @@ class Coord {
 std::string to_string(const Coord& coord);
 std::ostream& operator<<(std::ostream& out, const Coord& coord);
 
-/// The ranks that differ only in `axes`, one of which is "this" rank. Members are in the order of a
-/// tensor's blocks split over `axes`: the last axis runs fastest.
+/// Ranks that differ only in `axes`, one of which is "this" rank: all of them, or a part of them.
+/// Members are in the order of a tensor's blocks split over `axes`: the last axis runs fastest.
 struct Group {
   Axes axes;
   std::vector<int> members;  ///< ranks of the world
@@ -87,6 +87,10 @@ class Grid {
   /// The group of `rank` over `axes`. Without axes it is the rank alone.
   Group group(const Axes& axes, int rank) const;
 
+  /// A part of that group: `ranks` members of it that follow each other, one of which is `rank`.
+  /// `ranks` divides the size of the group, and the first part begins with its first member.
+  Group part(const Axes& axes, int ranks, int rank) const;
+
   /// All ranks of the grid, in rank order, as seen by `rank`. Its axes are all five.
   Group everyone(int rank) const;
 
@@ -109,6 +113,9 @@ Sizes parse_sizes(std::string_view text);
 /// The inverse: "x=2,y=2", without sizes of 1, or "x=1" if all sizes are 1.
 std::string to_string(const Sizes& sizes);
 std::ostream& operator<<(std::ostream& out, const Sizes& sizes);
+
+/// Every divisor of a positive number, in order.
+std::vector<int> divisors(int number);
 
 /// Every way to write `ranks` as the product of sizes along `axes`, in lexicographic order.
 std::vector<Sizes> factorisations(int ranks, const Axes& axes);

@@ -24,9 +24,6 @@ void Frame::check() const {
   if (width % heads != 0) {
     throw ConfigError(concat("a width of ", width, " is not a multiple of ", heads, " heads"));
   }
-  if (!(dropout >= 0 && dropout < 1)) {
-    throw ConfigError(concat("a dropout of ", dropout, " is not between 0 and 1"));
-  }
   if (execution.product == nn::ProductKind::kSumma &&
       execution.activations != nn::Activations::kSharded) {
     throw ConfigError("SUMMA splits activations over all ranks: they cannot be replicated");
@@ -58,25 +55,21 @@ nn::Spread Frame::between_blocks() const {
                                                             : nn::Spread::kCopies;
 }
 
-TokenModel::TokenModel(Frame frame) : frame_(std::move(frame)) {
-  frame_.check();
-}
-
 std::string TokenModel::sizes() const {
-  return concat(frame_.heads, " heads, width ", frame_.width, ", ", frame_.layers, " layers");
+  return concat(frame().heads, " heads, width ", frame().width, ", ", frame().layers, " layers");
 }
 
 std::vector<std::pair<std::string, std::string>> TokenModel::traits() const {
   return {{"kind", std::string(kind())},
-          {"heads", std::to_string(frame_.heads)},
-          {"layers", std::to_string(frame_.layers)},
-          {"tied", frame_.tied ? "true" : "false"}};
+          {"heads", std::to_string(frame().heads)},
+          {"layers", std::to_string(frame().layers)},
+          {"tied", frame().tied ? "true" : "false"}};
 }
 
 std::vector<Tensor> TokenModel::empty_data(std::int64_t samples, c10::Device device) const {
   const auto options = at::TensorOptions(at::kLong).device(device);
-  return {at::empty({samples, frame_.context}, options),
-          at::empty({samples, frame_.context}, options)};
+  return {at::empty({samples, frame().context}, options),
+          at::empty({samples, frame().context}, options)};
 }
 
 }  // namespace fourfold::model

@@ -9,23 +9,6 @@
 
 namespace fourfold::model {
 
-Frame GptSpec::frame() const {
-  return {.vocabulary = vocabulary,
-          .width = width,
-          .heads = heads,
-          .layers = layers,
-          .context = context,
-          .dropout = dropout,
-          .tied = tied,
-          .table = "wte",
-          .head = "lm_head",
-          .execution = {.product = product,
-                        .activations = activations,
-                        .checkpoint = checkpoint,
-                        .precision = precision,
-                        .seed = seed}};
-}
-
 namespace {
 
 /// Returns the spec if the model fits the grid. This is checked before anything is made.
@@ -37,21 +20,30 @@ const GptSpec& checked(const Mesh& mesh, const GptSpec& spec, std::int64_t sampl
 }  // namespace
 
 Gpt::Gpt(const Mesh& mesh, const GptSpec& spec, std::int64_t samples, const Stage& stage)
-    : Transformer(mesh, checked(mesh, spec, samples).frame(), stage,
-                  nn::head_split(spec.product, spec.heads, sizes_of(mesh))) {
+    : Transformer(mesh, checked(mesh, spec, samples), {.tokens = "wte", .head = "lm_head"}, stage,
+                  nn::head_split(spec.execution.product, spec.heads, sizes_of(mesh))) {
+  const Execution& how = spec.execution;
+  drop_embedding(spec.dropout);
   if (stage.first) {
     add_positions(std::make_unique<nn::Positions>(mesh, "wpe", spec.context, spec.width,
-                                                  spec.activations, spec.precision, spec.seed));
+                                                  how.activations, how.precision, how.seed));
   }
   for (std::int64_t i = stage.blocks.begin; i < stage.blocks.end; ++i) {
-    add_block(std::make_unique<GptBlock>(mesh, frame(), i, head_split()));
+    add_block(std::make_unique<GptBlock>(mesh, spec, i, head_split()));
   }
   if (!stage.last) return;
-  add_head(std::make_unique<nn::LayerNorm>(mesh, "ln_f", spec.width, spec.activations,
-                                           spec.precision, spec.seed));
+  add_head(std::make_unique<nn::LayerNorm>(mesh, "ln_f", spec.width, how.activations, how.precision,
+                                           how.seed));
 }
 
 // --- the description
+
+GptModel::GptModel(const GptSpec& spec) : spec_(spec) {
+  spec.check();
+  if (!(spec.dropout >= 0 && spec.dropout < 1)) {
+    throw ConfigError(concat("a dropout of ", spec.dropout, " is not between 0 and 1"));
+  }
+}
 
 ModelPtr GptModel::with_blocks(std::int64_t blocks) const {
   GptSpec spec = spec_;
@@ -60,13 +52,12 @@ ModelPtr GptModel::with_blocks(std::int64_t blocks) const {
 }
 
 std::string GptModel::misfit(const grid::Sizes& sizes, std::int64_t samples) const {
-  std::string reason = frame().misfit(sizes, samples, spec_.context);
-  if (reason.empty()) {
-    reason = nn::attention_misfit(spec_.product, spec_.heads, sizes, samples);
-  }
-  const nn::HeadSplit split = nn::head_split(spec_.product, spec_.heads, sizes);
-  for (const nn::LinearSpec& layer : GptProducts(frame(), "h.0", split).all()) {
-    if (reason.empty()) reason = nn::linear_misfit(spec_.product, layer, sizes);
+  const nn::ProductKind product = spec_.execution.product;
+  std::string reason = spec_.misfit(sizes, samples, spec_.context);
+  if (reason.empty()) reason = nn::attention_misfit(product, spec_.heads, sizes, samples);
+  const nn::HeadSplit split = nn::head_split(product, spec_.heads, sizes);
+  for (const nn::LinearSpec& layer : GptProducts(spec_, "h.0", split).all()) {
+    if (reason.empty()) reason = nn::linear_misfit(product, layer, sizes);
   }
   return reason;
 }

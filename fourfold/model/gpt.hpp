@@ -8,30 +8,18 @@
 
 namespace fourfold::model {
 
-struct GptSpec {
-  std::int64_t vocabulary = 0;
-  std::int64_t width = 0;
-  std::int64_t heads = 0;
-  std::int64_t layers = 0;
-  std::int64_t context = 0;
+struct GptSpec : Frame {
   double dropout = 0;
-  bool tied = true;                                ///< the head uses the table of the embedding
-  nn::ProductKind product = nn::ProductKind::k4d;  ///< of its linear layers and tables
-  nn::Activations activations = nn::Activations::kSharded;
-  bool checkpoint = false;  ///< keep only the inputs of the blocks
-  nn::Precision precision;
-  std::uint64_t seed = 1;
-
-  Frame frame() const;
 };
 
 /// The description of a GPT.
 class GptModel final : public TokenModel {
  public:
   /// Throws ConfigError for sizes that no GPT can have.
-  explicit GptModel(const GptSpec& spec) : TokenModel(spec.frame()), spec_(spec) {}
+  explicit GptModel(const GptSpec& spec);
 
   const GptSpec& spec() const { return spec_; }
+  const Frame& frame() const override { return spec_; }
 
   std::string_view kind() const override { return "gpt"; }
   ModelPtr with_blocks(std::int64_t blocks) const override;

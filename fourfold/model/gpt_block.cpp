@@ -40,19 +40,19 @@ GptProducts::GptProducts(const Frame& frame, const std::string& block, nn::HeadS
   projection.deviation = down.deviation = residual_deviation(frame);
 }
 
-GptBlock::GptBlock(const Mesh& mesh, const Frame& frame, std::int64_t number, nn::HeadSplit split)
+GptBlock::GptBlock(const Mesh& mesh, const GptSpec& spec, std::int64_t number, nn::HeadSplit split)
     : Block(mesh, concat("h.", number)),
-      frame_(frame),
+      spec_(spec),
       attention_name_(name() + ".attn"),
       network_name_(name() + ".mlp"),
       split_(split),
-      products_(frame, name(), split_),
-      norm1_(mesh, name() + ".ln_1", frame.width, frame.execution.activations,
-             frame.execution.precision, frame.execution.seed),
+      products_(spec, name(), split_),
+      norm1_(mesh, name() + ".ln_1", spec.width, spec.execution.activations,
+             spec.execution.precision, spec.execution.seed),
       qkv_(make(products_.qkv)),
       projection_(make(products_.projection)),
-      norm2_(mesh, name() + ".ln_2", frame.width, frame.execution.activations,
-             frame.execution.precision, frame.execution.seed),
+      norm2_(mesh, name() + ".ln_2", spec.width, spec.execution.activations,
+             spec.execution.precision, spec.execution.seed),
       up_(make(products_.up)),
       down_(make(products_.down)) {
   consists_of(norm1_);
@@ -65,19 +65,19 @@ GptBlock::GptBlock(const Mesh& mesh, const Frame& frame, std::int64_t number, nn
 }
 
 std::unique_ptr<nn::ProductLayer> GptBlock::make(const nn::LinearSpec& spec) const {
-  const Execution& how = frame_.execution;
+  const Execution& how = spec_.execution;
   return nn::make_linear(how.product, *mesh_, spec, how.precision, how.seed);
 }
 
 double GptBlock::flops(const Batch& batch) const {
-  return Block::flops(batch) + nn::attention_flops(frame_.width, batch);
+  return Block::flops(batch) + nn::attention_flops(spec_.width, batch);
 }
 
 nn::AttentionShape GptBlock::attention_shape(const Batch& batch, bool training) const {
   nn::AttentionShape shape =
-      nn::attention_shape(*mesh_, split_, frame_.heads, frame_.width / frame_.heads, batch);
-  shape.dropout = training ? frame_.dropout : 0;
-  shape.key = kernels::key_of(kernels::key_of(frame_.execution.seed, attention_name_), batch.step);
+      nn::attention_shape(*mesh_, split_, spec_.heads, spec_.width / spec_.heads, batch);
+  shape.dropout = training ? spec_.dropout : 0;
+  shape.key = kernels::key_of(kernels::key_of(spec_.execution.seed, attention_name_), batch.step);
   shape.layer = attention_name_;
   return shape;
 }
@@ -85,10 +85,10 @@ nn::AttentionShape GptBlock::attention_shape(const Batch& batch, bool training) 
 Tensor GptBlock::drop(const Tensor& hidden, const Batch& batch, const std::string& layer,
                       bool training) const {
   if (!training) return hidden;
-  const Execution& how = frame_.execution;
+  const Execution& how = spec_.execution;
   const std::int64_t columns = hidden.size(1);
   const std::int64_t first = mesh_->index(Axis::kX) * columns;
-  return nn::dropout(*mesh_, hidden, frame_.dropout,
+  return nn::dropout(*mesh_, hidden, spec_.dropout,
                      kernels::key_of(kernels::key_of(how.seed, layer + ".drop"), batch.step),
                      {nn::hidden_rows(*mesh_, batch, how.activations), {first, first + columns}},
                      layer);

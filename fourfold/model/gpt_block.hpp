@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fourfold/model/transformer.hpp"
+#include "fourfold/model/gpt.hpp"
 #include "fourfold/nn/layer_norm.hpp"
 
 namespace fourfold::model {
@@ -25,7 +25,7 @@ struct GptProducts {
 
 class GptBlock final : public Block {
  public:
-  GptBlock(const Mesh& mesh, const Frame& frame, std::int64_t number, nn::HeadSplit split);
+  GptBlock(const Mesh& mesh, const GptSpec& spec, std::int64_t number, nn::HeadSplit split);
 
   nn::Flow<Tensor> flow(Tensor hidden, nn::Batch batch, const nn::Pass& pass) const override;
   double flops(const nn::Batch& batch) const override;
@@ -41,7 +41,7 @@ class GptBlock final : public Block {
               bool training) const;
   std::unique_ptr<nn::ProductLayer> make(const nn::LinearSpec& spec) const;
 
-  Frame frame_;
+  GptSpec spec_;
   std::string attention_name_;  // "h.3.attn"
   std::string network_name_;    // "h.3.mlp"
   nn::HeadSplit split_;

@@ -33,33 +33,26 @@ Execution execution_of(const config::Config& config) {
           .seed = config.train.seed};
 }
 
+Frame frame_of(const config::ModelConfig& config, const Execution& how) {
+  return {.vocabulary = config.vocab,
+          .width = config.width,
+          .heads = config.heads,
+          .layers = config.layers,
+          .context = config.context,
+          .tied = config.tied,
+          .execution = how};
+}
+
 ModelPtr make_gpt(const config::ModelConfig& config, const Execution& how) {
-  return std::make_shared<GptModel>(GptSpec{.vocabulary = config.vocab,
-                                            .width = config.width,
-                                            .heads = config.heads,
-                                            .layers = config.layers,
-                                            .context = config.context,
-                                            .dropout = config.dropout,
-                                            .tied = config.tied,
-                                            .product = how.product,
-                                            .activations = how.activations,
-                                            .checkpoint = how.checkpoint,
-                                            .precision = how.precision,
-                                            .seed = how.seed});
+  return std::make_shared<GptModel>(GptSpec{frame_of(config, how), config.dropout});
 }
 
 ModelPtr make_llama(const config::ModelConfig& config, const Execution& how) {
-  LlamaSpec spec{.vocabulary = config.vocab,
-                 .width = config.width,
-                 .heads = config.heads,
-                 .kv_heads = config.kv_heads,
-                 .hidden = config.hidden,
-                 .layers = config.layers,
-                 .context = config.context,
-                 .tied = config.tied,
-                 .rotary = {.theta = config.rope_theta, .scaling = {}},
-                 .epsilon = config.norm_eps,
-                 .execution = how};
+  LlamaSpec spec(frame_of(config, how));
+  spec.kv_heads = config.kv_heads;
+  spec.hidden = config.hidden;
+  spec.rotary.theta = config.rope_theta;
+  spec.epsilon = config.norm_eps;
   if (const std::vector<double>& numbers = config.rope_scaling; !numbers.empty()) {
     spec.rotary.scaling = {
         .factor = numbers[0],

@@ -7,18 +7,6 @@
 
 namespace fourfold::model {
 
-Frame LlamaSpec::frame() const {
-  return {.vocabulary = vocabulary,
-          .width = width,
-          .heads = heads,
-          .layers = layers,
-          .context = context,
-          .tied = tied,
-          .table = "model.embed_tokens",
-          .head = "lm_head",
-          .execution = execution};
-}
-
 nn::GroupedHeads LlamaSpec::grouped() const {
   return {.heads = heads, .kv_heads = kv_heads, .head_size = width / heads};
 }
@@ -38,7 +26,8 @@ nn::HeadSplit split_of(const LlamaSpec& spec, const grid::Sizes& sizes) {
 }  // namespace
 
 Llama::Llama(const Mesh& mesh, const LlamaSpec& spec, std::int64_t samples, const Stage& stage)
-    : Transformer(mesh, checked(mesh, spec, samples).frame(), stage,
+    : Transformer(mesh, checked(mesh, spec, samples),
+                  {.tokens = "model.embed_tokens", .head = "lm_head"}, stage,
                   split_of(spec, sizes_of(mesh))) {
   for (std::int64_t i = stage.blocks.begin; i < stage.blocks.end; ++i) {
     add_block(std::make_unique<LlamaBlock>(mesh, spec, i, head_split()));
@@ -51,7 +40,8 @@ Llama::Llama(const Mesh& mesh, const LlamaSpec& spec, std::int64_t samples, cons
 
 // --- the description
 
-LlamaModel::LlamaModel(const LlamaSpec& spec) : TokenModel(spec.frame()), spec_(spec) {
+LlamaModel::LlamaModel(const LlamaSpec& spec) : spec_(spec) {
+  spec.check();
   if (spec.kv_heads < 1 || spec.heads % spec.kv_heads != 0) {
     throw ConfigError(concat(spec.heads, " heads cannot share ", spec.kv_heads,
                              " heads of keys and values; choose a divisor"));
@@ -92,7 +82,7 @@ ModelPtr LlamaModel::with_blocks(std::int64_t blocks) const {
 
 std::string LlamaModel::misfit(const grid::Sizes& sizes, std::int64_t samples) const {
   const nn::ProductKind product = spec_.execution.product;
-  std::string reason = frame().misfit(sizes, samples, spec_.context);
+  std::string reason = spec_.misfit(sizes, samples, spec_.context);
   if (reason.empty()) reason = nn::grouped_misfit(product, spec_.grouped(), sizes, samples);
   for (const nn::LinearSpec& layer :
        LlamaProducts(spec_, "model.layers.0", split_of(spec_, sizes)).all()) {

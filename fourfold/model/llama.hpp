@@ -11,20 +11,16 @@
 
 namespace fourfold::model {
 
-struct LlamaSpec {
-  std::int64_t vocabulary = 0;
-  std::int64_t width = 0;
-  std::int64_t heads = 0;     ///< of queries
-  std::int64_t kv_heads = 0;  ///< of keys and values; divides `heads`
+/// A Llama's `context` is that of training: the weights do not depend on it.
+struct LlamaSpec : Frame {
+  LlamaSpec() { tied = false; }
+  explicit LlamaSpec(const Frame& frame) : Frame(frame) {}
+
+  std::int64_t kv_heads = 0;  ///< heads of keys and values; divides `heads`, which are of queries
   std::int64_t hidden = 0;    ///< columns between the products of the network
-  std::int64_t layers = 0;
-  std::int64_t context = 0;  ///< of training; the weights do not depend on it
-  bool tied = false;         ///< the head uses the table of the embedding
   nn::Rotary rotary;
   double epsilon = 1e-5;  ///< of the norms
-  Execution execution;
 
-  Frame frame() const;
   nn::GroupedHeads grouped() const;
 };
 
@@ -35,6 +31,7 @@ class LlamaModel final : public TokenModel {
   explicit LlamaModel(const LlamaSpec& spec);
 
   const LlamaSpec& spec() const { return spec_; }
+  const Frame& frame() const override { return spec_; }
 
   std::string_view kind() const override { return "llama"; }
   std::string sizes() const override;

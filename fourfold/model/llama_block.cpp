@@ -37,7 +37,7 @@ LlamaProducts::LlamaProducts(const LlamaSpec& spec, const std::string& block, nn
               .out = 2 * spec.hidden,
               .bias = false},
       down{.name = block + ".mlp.down_proj", .in = spec.hidden, .out = spec.width, .bias = false} {
-  const Spread between = spec.frame().between_blocks();
+  const Spread between = spec.between_blocks();
   const Spread inside = nn::spread_in_attention(split);
   qkv.input = gate_up.input = down.input = between;
   projection.output = gate_up.output = down.output = between;

@@ -14,9 +14,10 @@ using nn::Pass;
 
 // --- construction
 
-Transformer::Transformer(const Mesh& mesh, Frame frame, const Stage& stage, nn::HeadSplit split)
-    : Part(mesh, stage), frame_(std::move(frame)), split_(split) {
-  if (stage.first || (stage.last && frame_.tied)) tokens_ = make_table(frame_.table);
+Transformer::Transformer(const Mesh& mesh, const Frame& frame, TableNames names, const Stage& stage,
+                         nn::HeadSplit split)
+    : Part(mesh, stage), frame_(frame), names_(std::move(names)), split_(split) {
+  if (stage.first || (stage.last && frame_.tied)) tokens_ = make_table(names_.tokens);
   if (stage.first) consists_of(*tokens_);
 }
 
@@ -40,7 +41,7 @@ void Transformer::add_head(std::unique_ptr<nn::Norm> norm) {
   consists_of(*norm_);
   vectors_ = std::make_unique<nn::Vectors>(*mesh_, norm_->vectors());
   if (frame_.tied) return;
-  head_ = make_table(frame_.head);
+  head_ = make_table(names_.head);
   consists_of(*head_);
 }
 
@@ -143,7 +144,7 @@ nn::Flow<Tensor> Transformer::embed(Tensor tokens, Batch batch, const Pass& pass
     const Execution& how = frame_.execution;
     const std::int64_t first = mesh_->index(Axis::kX) * hidden.size(1);
     hidden = nn::dropout(
-        *mesh_, hidden, frame_.dropout,
+        *mesh_, hidden, embedding_dropout_,
         kernels::key_of(kernels::key_of(how.seed, "drop"), batch.step),
         {nn::hidden_rows(*mesh_, batch, how.activations), {first, first + hidden.size(1)}}, "drop");
   }

@@ -14,17 +14,14 @@
 
 namespace fourfold::model {
 
-/// What transformers of all kinds have.
+/// What transformers of all kinds have. The description of a kind adds its own values to it.
 struct Frame {
   std::int64_t vocabulary = 0;
   std::int64_t width = 0;
   std::int64_t heads = 0;
   std::int64_t layers = 0;
-  std::int64_t context = 0;
-  double dropout = 0;
-  bool tied = true;        ///< the head uses the table of the embedding
-  std::string table = {};  ///< the name of the table of tokens
-  std::string head = {};   ///< the name of the head's own table
+  std::int64_t context = 0;  ///< of training
+  bool tied = true;          ///< the head uses the table of the embedding
   Execution execution = {};
 
   nn::TableSpec table_spec(const std::string& name) const;
@@ -36,28 +33,27 @@ struct Frame {
   nn::Spread between_blocks() const;
 };
 
+/// The names of the two tables of a transformer.
+struct TableNames {
+  std::string tokens;
+  std::string head;  ///< the head's own table, if it has one
+};
+
 /// The description of a model whose samples are sequences of tokens, with the tokens that follow
 /// them as targets.
 class TokenModel : public Model {
  public:
   std::string sizes() const override;
-  const Execution& execution() const override { return frame_.execution; }
+  const Execution& execution() const override { return frame().execution; }
   std::vector<std::pair<std::string, std::string>> traits() const override;
-  std::int64_t blocks() const override { return frame_.layers; }
+  std::int64_t blocks() const override { return frame().layers; }
   nn::Batch batch(std::int64_t samples) const override {
-    return {.samples = samples, .context = frame_.context};
+    return {.samples = samples, .context = frame().context};
   }
   std::vector<Tensor> empty_data(std::int64_t samples, c10::Device device) const override;
-  std::int64_t terms(std::int64_t samples) const override { return samples * frame_.context; }
+  std::int64_t terms(std::int64_t samples) const override { return samples * frame().context; }
 
-  const Frame& frame() const { return frame_; }
-
- protected:
-  /// Throws ConfigError for sizes that no model can have.
-  explicit TokenModel(Frame frame);
-
- private:
-  Frame frame_;
+  virtual const Frame& frame() const = 0;
 };
 
 class Transformer : public Part {
@@ -94,8 +90,11 @@ class Transformer : public Part {
  protected:
   /// Makes the table of tokens. A derived class then adds what comes between table and head, in the
   /// order of use.
-  Transformer(const Mesh& mesh, Frame frame, const Stage& stage, nn::HeadSplit split);
+  Transformer(const Mesh& mesh, const Frame& frame, TableNames names, const Stage& stage,
+              nn::HeadSplit split);
   nn::HeadSplit head_split() const { return split_; }
+  /// In training, sets this share of the embedding to zero.
+  void drop_embedding(double share) { embedding_dropout_ = share; }
   void add_positions(std::unique_ptr<nn::Positions> positions);
   void add_block(std::unique_ptr<Block> block);
   /// Adds the norm after the blocks and the head. Only on the last stage.
@@ -121,7 +120,9 @@ class Transformer : public Part {
                                    nn::Pass& pass) const;
 
   Frame frame_;
+  TableNames names_;
   nn::HeadSplit split_;
+  double embedding_dropout_ = 0;
   std::unique_ptr<nn::VocabularyTable> tokens_;  // of the first stage, and of the last if tied
   std::unique_ptr<nn::Positions> positions_;     // of the first stage, if the kind has it
   std::vector<std::unique_ptr<Block>> blocks_;

@@ -38,15 +38,12 @@ GroupedAttention::GroupedAttention(const Mesh& mesh, const std::string& name,
       split_(split),
       rotary_(rotary),
       over_(axes_of(split)),
-      share_over_(over_),
       local_(heads.heads / mesh.size(over_)),
       kv_local_(std::max<std::int64_t>(1, local_ / heads.group())) {
   const std::string reason = heads.misfit(mesh.size(over_));
   if (!reason.empty()) throw ConfigError(concat(name, ": ", reason));
-  sharers_ = static_cast<int>(std::max<std::int64_t>(1, heads.group() / local_));
-  // The sharers follow each other along `over_`, so that often they are all along its last axis.
-  if (split == HeadSplit::kHeads && mesh.size(Axis::kX) % sharers_ == 0) share_over_ = Axis::kX;
-  if (shares()) mesh.join(share_over_);
+  const std::int64_t sharers = std::max<std::int64_t>(1, heads.group() / local_);
+  if (sharers > 1) sharing_ = &mesh.join_part(over_, static_cast<int>(sharers));
 }
 
 double GroupedAttention::flops(const Batch& batch) const {
@@ -96,10 +93,6 @@ kernels::RotaryHeads GroupedAttention::key_rotation(const Batch& batch) const {
           .first_position = batch.first_position};
 }
 
-const comm::Communicator& GroupedAttention::sharing() const {
-  return mesh_->comm(share_over_);
-}
-
 const Tensor& GroupedAttention::table(const Batch& batch, const Tensor& like) const {
   const auto type = kernels::statistics_type(like.scalar_type());
   const std::int64_t positions = batch.first_position + batch.context;
@@ -144,11 +137,9 @@ Tensor GroupedAttention::assemble(const Tensor& qkv, const Tensor& gathered) con
                  slices.transpose(2, 3));
     return kv;
   }
-  const std::int64_t first = sharing().rank() / sharers_ * sharers_;
-  const Tensor slices = gathered.view({sharing().size(), rows, local_, 2, slice})
-                            .narrow(0, first, sharers_)
-                            .permute({1, 3, 0, 2, 4});
-  tensor::copy(*mesh_, "keys and values", kv.view({rows, 2, sharers_, local_, slice}), slices);
+  const std::int64_t sharers = sharing_->size();
+  const Tensor slices = gathered.view({sharers, rows, local_, 2, slice}).permute({1, 3, 0, 2, 4});
+  tensor::copy(*mesh_, "keys and values", kv.view({rows, 2, sharers, local_, slice}), slices);
   return kv;
 }
 
@@ -284,16 +275,14 @@ void GroupedAttention::backward_attention(Call& call, const Tensor& upstream) co
     put_slices(dkv, call.dqkv);
     return;
   }
-  // Every rank that shares has a part of the gradient of all slices, and sums up its own. Ranks of
-  // the group that do not share with this one get zeros.
+  // Every rank that shares has a part of the gradient of all slices, and sums up its own.
+  const std::int64_t sharers = sharing_->size();
   const std::int64_t rows = qkv.size(0);
   const std::int64_t slice = heads_.head_size / heads_.group();
-  const std::int64_t first = sharing().rank() / sharers_ * sharers_;
-  Tensor all = at::zeros({sharing().size(), rows, local_, 2, slice}, qkv.options());
-  all.narrow(0, first, sharers_)
-      .copy_(dkv.view({rows, 2, sharers_, local_, slice}).permute({2, 0, 3, 1, 4}));
-  mesh_->compute("keys and values dI", tensor::loop_over({all, dkv, dkv}));
-  call.kv_gradient = tensor::reduce_scatter(sharing(), all.flatten(0, 1));
+  const Tensor all = at::empty({sharers, rows, local_, 2, slice}, qkv.options());
+  tensor::copy(*mesh_, "keys and values dI", all,
+               dkv.view({rows, 2, sharers, local_, slice}).permute({2, 0, 3, 1, 4}));
+  call.kv_gradient = tensor::reduce_scatter(*sharing_, all.flatten(0, 1));
 }
 
 Tensor GroupedAttention::end_backward(Call& call) const {
@@ -315,7 +304,7 @@ Flow<Tensor> GroupedAttention::flow(Tensor qkv, Batch batch, const Pass& pass) c
         const LayerScope scope(name());
         if (shares()) {
           const Tensor own = own_slices(call->qkv);
-          call->slices = tensor::all_gather(sharing(), own.flatten(1, 2));
+          call->slices = tensor::all_gather(*sharing_, own.flatten(1, 2));
         }
         return {placeholder(options)};
       },

@@ -70,8 +70,7 @@ class GroupedAttention final : public Layer {
   kernels::HeadColumns query_columns() const;
   kernels::RotaryHeads query_rotation(const Batch& batch) const;
   kernels::RotaryHeads key_rotation(const Batch& batch) const;
-  const comm::Communicator& sharing() const;
-  bool shares() const { return sharers_ > 1; }
+  bool shares() const { return sharing_ != nullptr; }
   const Tensor& table(const Batch& batch, const Tensor& like) const;
 
   Tensor own_slices(const Tensor& qkv) const;
@@ -87,12 +86,11 @@ class GroupedAttention final : public Layer {
   GroupedHeads heads_;
   HeadSplit split_;
   Rotary rotary_;
-  grid::Axes over_;        // the axes that split the heads
-  grid::Axes share_over_;  // the axes of a group of ranks that contains those that share a kv head
-  int sharers_ = 1;        // ranks that share a kv head
-  std::int64_t local_;     // query heads of this rank
-  std::int64_t kv_local_;  // kv heads that they use
-  mutable Tensor table_;   // cosines and sines, made for the longest context so far
+  grid::Axes over_;                              // the axes that split the heads
+  std::int64_t local_;                           // query heads of this rank
+  std::int64_t kv_local_;                        // kv heads that they use
+  const comm::Communicator* sharing_ = nullptr;  // of the ranks that share a kv head, if several do
+  mutable Tensor table_;  // cosines and sines, made for the longest context so far
 };
 
 }  // namespace fourfold::nn

@@ -51,10 +51,11 @@ Tensor KvCache::attend(const Mesh& mesh, const std::string& layer, kernels::Atte
   const auto scores = static_cast<double>(kernels::computed_scores(added, shape.keys));
   const auto heads = static_cast<double>(shape.heads * shape.samples);
   const double flops = 4 * scores * heads * static_cast<double>(shape.head_size);
+  const std::int64_t row = stored.rows.size(1) * stored.rows.element_size();
   mesh.compute("attention", {.work = schedule::Work::kAttention,
                              .dtype = tensor::dtype_of(wide),
                              .flops = Flops(flops),
-                             .bytes = Bytes(static_cast<std::int64_t>(stored.rows.nbytes()))});
+                             .bytes = Bytes(shape.samples * shape.keys * row)});
   return out.to(q.scalar_type());
 }
 

@@ -223,7 +223,7 @@ class Preparation {
     if (added) {
       const int gpus = cluster_.gpus_per_host;
       shapes_.push_back(pair ? cluster::pair_shape(grid_, issue.axes, from, to, gpus)
-                             : cluster::shape_of(grid_, issue.axes, gpus));
+                             : cluster::part_shape(grid_, issue.axes, issue.group_size, gpus));
     }
     return entry->second;
   }

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/host_memory.hpp"
 #include "fourfold/nn/attention.hpp"

@@ -29,6 +29,22 @@ Config apply(Config config, const Candidate& candidate) {
   return config;
 }
 
+bool only_saves_memory(const Candidate& a, const Candidate& b) {
+  Candidate same = b;
+  same.checkpoint = a.checkpoint;
+  same.zero = a.zero;
+  same.micro_batch = a.micro_batch;
+  same.placement = a.placement;
+  if (!(same == a)) return false;
+  const bool pipeline = a.sizes.pipe > 1;
+  const bool passes = pipeline ? b.micro_batch == a.micro_batch : b.micro_batch <= a.micro_batch;
+  const bool zero = b.zero == a.zero || (b.zero == 2 && a.zero == 1);
+  const bool checkpoint = b.checkpoint || !a.checkpoint;
+  const bool differs =
+      b.checkpoint != a.checkpoint || b.zero != a.zero || b.micro_batch != a.micro_batch;
+  return passes && zero && checkpoint && differs;
+}
+
 std::string settings_of(const Candidate& candidate, std::int64_t batch) {
   std::vector<std::string> all;
   if (candidate.micro_batch != batch)

@@ -19,27 +19,38 @@ struct Nodes {
   std::vector<double> weights;
 };
 
-/// Values at `low` and `high` give the value at `number`, unless it is not beyond `high` itself.
-Nodes nodes_of(std::int64_t number, std::int64_t low, std::int64_t high) {
-  if (number <= high) return {{number}, {1}};
-  const double beyond = static_cast<double>(number - low) / static_cast<double>(high - low);
+/// Values at `low` and `high` give the value at `number`.
+Nodes line_through(double number, std::int64_t low, std::int64_t high) {
+  const double beyond = (number - static_cast<double>(low)) / static_cast<double>(high - low);
   return {{low, high}, {1 - beyond, beyond}};
 }
+
+/// The same, unless the number is not beyond `high` itself.
+Nodes nodes_of(std::int64_t number, std::int64_t low, std::int64_t high) {
+  if (number <= high) return {{number}, {1}};
+  return line_through(static_cast<double>(number), low, high);
+}
+
+/// Pipelines of more places are predicted from one of two places: a place more delays a step as
+/// much as a pass more, divided by the chunks of a rank.
+constexpr int kFewPlaces = 4;
 
 /// Which passes are enough: in a pipeline all places must be busy at once; weights that are
 /// gathered ahead from one pass to the next appear in the second pass.
 Nodes passes_of(std::int64_t passes, int places, int chunks) {
   if (places == 1) return nodes_of(passes, 2, 3);
-  const std::int64_t unit = chunks > 1 ? places : 1;
-  const std::int64_t low = chunks > 1 ? 2 * places : places + 1;
-  return nodes_of(passes, low, low + unit);
+  const int few = places <= kFewPlaces ? places : 2;
+  const std::int64_t unit = chunks > 1 ? few : 1;
+  const std::int64_t low = chunks > 1 ? 2 * few : few + 1;
+  if (places <= kFewPlaces) return nodes_of(passes, low, low + unit);
+  const double delay = static_cast<double>(places - few) / chunks;
+  return line_through(static_cast<double>(passes) + delay, low, low + unit);
 }
-
-constexpr int kFewPlaces = 4;
 
 }  // namespace
 
-Recorded record(const config::Config& config, const Candidate& candidate, const Reduced& size) {
+Recorded record(const config::Config& config, const Candidate& candidate, const Reduced& size,
+                int first_places) {
   Candidate small = candidate;
   small.sizes.pipe = size.places;
   train::Recipe recipe = train::recipe_of(apply(config, small));
@@ -54,7 +65,8 @@ Recorded record(const config::Config& config, const Candidate& candidate, const 
   recipe.batch = size.passes * recipe.micro_batch;
   const grid::Grid grid(small.sizes, small.placement);
   Recorded recorded;
-  for (int place = 0; place < size.places; ++place) {
+  const int recorded_places = first_places > 0 ? first_places : size.places;
+  for (int place = 0; place < recorded_places; ++place) {
     grid::Coord coord;
     coord[Axis::kPipe] = place;
     train::StepRecord step = train::dry_run(grid, grid.rank_of(coord), recipe);
@@ -73,33 +85,56 @@ Evaluation::Evaluation(const config::Config& config, const Candidate& candidate)
   const std::int64_t stages = std::int64_t{places} * candidate.chunks;
   const std::int64_t in_stage = (recipe.model->blocks() + stages - 1) / stages;
   const std::int64_t passes = recipe.batch / recipe.micro_batch;
-  const Nodes by_places =
-      places <= kFewPlaces ? Nodes{{places}, {1}} : nodes_of(places, kFewPlaces / 2, kFewPlaces);
+  const int few = places <= kFewPlaces ? places : 2;
+  const Nodes by_passes = passes_of(passes, places, candidate.chunks);
   const Nodes by_blocks = nodes_of(in_stage, 1, 2);
-  double memory = 0;
-  for (std::size_t p = 0; p < by_places.at.size(); ++p) {
-    const auto here = static_cast<int>(by_places.at[p]);
-    const Nodes by_passes = passes_of(passes, here, candidate.chunks);
-    for (std::size_t b = 0; b < by_blocks.at.size(); ++b) {
-      for (std::size_t i = 0; i < by_passes.at.size(); ++i) {
-        const Reduced size{by_blocks.at[b], by_passes.at[i], here};
-        Point point{by_places.weights[p] * by_blocks.weights[b] * by_passes.weights[i], size,
-                    record(config, candidate, size)};
-        memory += point.weight * static_cast<double>(point.recorded.memory.value());
-        points_.push_back(std::move(point));
-      }
+  for (std::size_t b = 0; b < by_blocks.at.size(); ++b) {
+    for (std::size_t i = 0; i < by_passes.at.size(); ++i) {
+      const Reduced size{by_blocks.at[b], by_passes.at[i], few};
+      points_.push_back(
+          {by_blocks.weights[b] * by_passes.weights[i], size, record(config, candidate, size)});
     }
   }
-  memory_ = Bytes(static_cast<std::int64_t>(memory));
-  by_class_ = points_.back().recorded.by_class;
-  if (points_.size() == 1) return;
+  sum_memory(by_blocks.weights, by_passes.at.size());
+  if (places > few) add_memory_of_passes(config, places - few);
+}
+
+/// Memory is linear in the blocks. The passes that were recorded are enough: later ones take the
+/// memory of earlier ones.
+void Evaluation::sum_memory(const std::vector<double>& weights, std::size_t passes) {
   for (std::size_t i = 0; i < by_class_.by_class.size(); ++i) {
     double sum = 0;
-    for (const Point& point : points_) {
-      sum += point.weight * static_cast<double>(point.recorded.by_class.by_class[i].value());
+    for (std::size_t b = 0; b < weights.size(); ++b) {
+      const Recorded& recorded = points_[(b + 1) * passes - 1].recorded;
+      sum += weights[b] * static_cast<double>(recorded.by_class.by_class[i].value());
     }
     by_class_.by_class[i] = Bytes(static_cast<std::int64_t>(std::max(0.0, sum)));
   }
+  double total = 0;
+  for (std::size_t b = 0; b < weights.size(); ++b) {
+    const Recorded& recorded = points_[(b + 1) * passes - 1].recorded;
+    total += weights[b] * static_cast<double>(recorded.memory.value());
+  }
+  memory_ = Bytes(static_cast<std::int64_t>(total));
+}
+
+/// The first place of a pipeline has as many passes under way as there are places. What a pass
+/// holds follows from one place more; it is proportional to the blocks of a place.
+void Evaluation::add_memory_of_passes(const config::Config& config, int more) {
+  const Reduced& size = points_.front().size;
+  const auto first_place = [&](int places) {
+    const std::int64_t passes = candidate_.chunks > 1 ? 2 * places : places + 1;
+    return record(config, candidate_, {size.blocks, passes, places}, 1).memory;
+  };
+  const double pass = static_cast<double>((first_place(3) - first_place(2)).value());
+  double blocks = 0;
+  for (const Point& point : points_) {
+    blocks += point.weight * static_cast<double>(point.size.blocks);
+  }
+  const double held = std::max(0.0, pass) * more * blocks / static_cast<double>(size.blocks);
+  const Bytes added(static_cast<std::int64_t>(held));
+  memory_ += added;
+  by_class_.by_class[static_cast<std::size_t>(tensor::MemoryClass::kActivations)] += added;
 }
 
 Evaluation::Traced Evaluation::trace(const grid::Placement& placement,
@@ -114,7 +149,10 @@ Evaluation::Traced Evaluation::trace(const grid::Placement& placement,
 
 Predicted Evaluation::price(const grid::Placement& placement,
                             const cluster::Cluster& cluster) const {
-  Predicted result{.candidate = candidate_, .memory = memory_, .by_class = by_class_};
+  Predicted result;
+  result.candidate = candidate_;
+  result.memory = memory_;
+  result.by_class = by_class_;
   result.candidate.placement = placement;
   double step = 0;
   double compute = 0;

@@ -26,7 +26,9 @@ struct Reduced {
   int places = 1;
 };
 
-Recorded record(const config::Config& config, const Candidate& candidate, const Reduced& size);
+/// The places of the pipeline, or only the first ones.
+Recorded record(const config::Config& config, const Candidate& candidate, const Reduced& size,
+                int first_places = 0);
 
 /// The predicted step of a candidate.
 struct Predicted {
@@ -64,6 +66,9 @@ class Evaluation {
     Reduced size;
     Recorded recorded;
   };
+
+  void sum_memory(const std::vector<double>& weights, std::size_t passes);
+  void add_memory_of_passes(const config::Config& config, int more);
 
   Candidate candidate_;
   std::vector<Point> points_;

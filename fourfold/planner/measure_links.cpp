@@ -57,8 +57,11 @@ class Gather {
   std::vector<float> out_;
 };
 
-cluster::MeasuredGroup measure(const comm::Communicator& comm, const comm::Communicator& everyone,
-                               const cluster::GroupShape& shape, int rounds) {
+}  // namespace
+
+cluster::MeasuredGroup measure_group(const comm::Communicator& comm,
+                                     const comm::Communicator& everyone,
+                                     const cluster::GroupShape& shape, int rounds) {
   constexpr int kInARow = 10;
   Gather little(comm, 64);
   little.run(kInARow);
@@ -77,8 +80,6 @@ cluster::MeasuredGroup measure(const comm::Communicator& comm, const comm::Commu
   }
   return {shape, latency, BytesPerSecond(bandwidth)};
 }
-
-}  // namespace
 
 Seconds slowest(const comm::Communicator& everyone, int rounds, const std::function<void()>& run) {
   std::vector<Seconds> times;
@@ -103,7 +104,7 @@ std::vector<cluster::MeasuredGroup> measure_groups(
       const comm::Communicator comm = world.communicator(grid.group(Axis::kY, world.rank()));
       if (!seen.insert(shape).second) continue;
       if (show && world.rank() == 0) show(concat("links: ", shape));
-      found.push_back(measure(comm, everyone, shape, rounds));
+      found.push_back(measure_group(comm, everyone, shape, rounds));
     }
   }
   return found;

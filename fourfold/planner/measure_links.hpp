@@ -15,6 +15,11 @@ namespace fourfold::planner {
 /// rounds the median. Collective.
 Seconds slowest(const comm::Communicator& everyone, int rounds, const std::function<void()>& run);
 
+/// One kind of group, of which `comm` is that of this rank. Collective over everyone.
+cluster::MeasuredGroup measure_group(const comm::Communicator& comm,
+                                     const comm::Communicator& everyone,
+                                     const cluster::GroupShape& shape, int rounds);
+
 /// Groups of every size and distance that divide the number of ranks; each shape once. Collective.
 std::vector<cluster::MeasuredGroup> measure_groups(
     comm::World& world, const comm::Communicator& everyone, int ranks_per_host, int rounds,

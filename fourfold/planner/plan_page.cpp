@@ -68,7 +68,10 @@ std::string label_of(const Answer& answer, const Predicted& plan, const std::str
   std::string text =
       concat(name, " ", plan.candidate.sizes, settings.empty() ? "" : ", ", settings);
   constexpr std::size_t kLongest = 46;
-  if (text.size() > kLongest) text = text.substr(0, kLongest - 3) + "...";
+  if (text.size() > kLongest) {
+    text.resize(kLongest - 3);
+    text += "...";
+  }
   return text;
 }
 

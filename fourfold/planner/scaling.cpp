@@ -94,13 +94,16 @@ double Scaling::efficiency(const ScalingPoint& point) const {
 
 Scaling scale(const Question& question, int first, int last,
               const std::function<void(const ScalingPoint&)>& shown) {
-  Scaling scaling{.cluster = question.cluster.name, .batch = question.config.train.batch};
+  Scaling scaling;
+  scaling.cluster = question.cluster.name;
+  scaling.batch = question.config.train.batch;
   for (std::int64_t ranks = first; ranks <= last; ranks *= 2) {
     Question one = question;
     one.ranks = static_cast<int>(ranks);
     one.search.top = 1;
     const Answer found = answer(std::move(one));
-    ScalingPoint point{.ranks = static_cast<int>(ranks)};
+    ScalingPoint point;
+    point.ranks = static_cast<int>(ranks);
     if (!found.found.plans.empty()) {
       point.plan = found.found.plans.front();
       point.figures = found.figures_of(*point.plan);

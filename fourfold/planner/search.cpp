@@ -2,7 +2,7 @@
 #include "fourfold/planner/search.hpp"
 
 #include <algorithm>
-#include <atomic>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -69,6 +69,10 @@ bool faster(const Predicted& a, const Predicted& b) {
   return key(a) < key(b);
 }
 
+bool same_grid(const Predicted& a, const Predicted& b) {
+  return a.candidate.strategy == b.candidate.strategy && a.candidate.sizes == b.candidate.sizes;
+}
+
 class Search {
  public:
   Search(const config::Config& config, const cluster::Cluster& cluster, const SearchSpec& spec)
@@ -81,8 +85,7 @@ class Search {
     work();
     for (std::thread& worker : workers) worker.join();
     if (failure_) std::rethrow_exception(failure_);
-    std::sort(result_.plans.begin(), result_.plans.end(), faster);
-    if (result_.plans.size() > spec_->top) result_.plans.resize(spec_->top);
+    rank();
     return std::move(result_);
   }
 
@@ -91,6 +94,8 @@ class Search {
   void work();
   void evaluate(const Bounded& bounded);
   void reject_for_memory(const Candidate& candidate, Bytes needed);
+  void rank();
+  bool dominated(const Candidate& candidate) const;
   /// No plan that takes longer than this is wanted.
   double limit() const;
 
@@ -102,6 +107,7 @@ class Search {
   std::size_t next_ = 0;
   bool ended_ = false;
   std::exception_ptr failure_;
+  std::vector<Candidate> fitting_;  ///< that were run dry and have room
   SearchResult result_;
 };
 
@@ -127,7 +133,8 @@ void Search::collect() {
         reject_for_memory(candidate, least);
         continue;
       }
-      Bounded one{.candidate = candidate};
+      Bounded one;
+      one.candidate = candidate;
       const std::vector<Placement> placements =
           spec_->freedom.placement
               ? placements_of(candidate.sizes, candidate.placement, cluster_->gpus_per_host)
@@ -149,8 +156,34 @@ void Search::collect() {
 }
 
 double Search::limit() const {
-  if (result_.plans.size() < spec_->top) return std::numeric_limits<double>::infinity();
-  return result_.plans[spec_->top - 1].step.value();
+  std::size_t grids = 0;
+  for (std::size_t i = 0; i < result_.plans.size(); ++i) {  // the fastest first
+    const bool seen =
+        std::any_of(result_.plans.begin(), result_.plans.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const Predicted& before) { return same_grid(before, result_.plans[i]); });
+    if (!seen && ++grids == spec_->top) return result_.plans[i].step.value();
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+bool Search::dominated(const Candidate& candidate) const {
+  return std::any_of(fitting_.begin(), fitting_.end(),
+                     [&](const Candidate& other) { return only_saves_memory(other, candidate); });
+}
+
+/// Leaves the best plan of each grid.
+void Search::rank() {
+  std::vector<Predicted> best;
+  for (const Predicted& plan : result_.plans) {
+    if (dominated(plan.candidate)) continue;
+    if (std::any_of(best.begin(), best.end(),
+                    [&](const Predicted& other) { return same_grid(other, plan); })) {
+      continue;
+    }
+    best.push_back(plan);
+    if (best.size() == spec_->top) break;
+  }
+  result_.plans = std::move(best);
 }
 
 void Search::work() {
@@ -160,6 +193,10 @@ void Search::work() {
       const std::lock_guard lock(mutex_);
       if (ended_ || next_ == bounded_.size() || bounded_[next_].least > limit()) return;
       bounded = &bounded_[next_++];
+      if (dominated(bounded->candidate)) {
+        ++result_.dominated;
+        continue;
+      }
     }
     try {
       evaluate(*bounded);
@@ -180,20 +217,25 @@ void Search::reject_for_memory(const Candidate& candidate, Bytes needed) {
 }
 
 void Search::evaluate(const Bounded& bounded) {
+  double wanted = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted = limit();
+  }
   const Evaluation evaluation(*config_, bounded.candidate);
   std::vector<Predicted> priced;
-  double best = std::numeric_limits<double>::infinity();
-  if (evaluation.memory() <= spec_->memory) {
-    for (const auto& [bound, placement] : bounded.placements) {
-      if (bound > best) break;
-      priced.push_back(evaluation.price(placement, *cluster_));
-      best = std::min(best, priced.back().step.value());
-    }
+  for (const auto& [bound, placement] : bounded.placements) {
+    if (bound > wanted) break;
+    priced.push_back(evaluation.price(placement, *cluster_));
+    wanted = std::min(wanted, priced.back().step.value());
   }
+  const bool fits = evaluation.memory() <= spec_->memory;
   const std::lock_guard lock(mutex_);
   ++result_.evaluated;
-  if (priced.empty()) return reject_for_memory(bounded.candidate, evaluation.memory());
+  if (fits) fitting_.push_back(bounded.candidate);
+  if (!fits) return reject_for_memory(bounded.candidate, evaluation.memory());
   result_.priced += static_cast<std::int64_t>(priced.size());
+  if (priced.empty()) return;
   // One plan for each candidate: its best placement.
   const Predicted& fastest = *std::min_element(priced.begin(), priced.end(), faster);
   const auto place = std::upper_bound(result_.plans.begin(), result_.plans.end(), fastest, faster);

@@ -25,9 +25,10 @@ struct SearchSpec {
 };
 
 struct SearchResult {
-  std::vector<Predicted> plans;  ///< the fastest first
+  std::vector<Predicted> plans;  ///< the fastest first, one for each grid of a strategy
   std::map<std::string, std::int64_t> rejected;
   std::int64_t considered = 0;  ///< candidates that the model fits
+  std::int64_t dominated = 0;   ///< of these: others are as good, and need not save memory
   std::int64_t evaluated = 0;   ///< of these, by dry runs
   std::int64_t priced = 0;      ///< replays, of several placements each
   /// Of the candidates that need too much memory, the one that needs the least.

@@ -20,7 +20,7 @@
 namespace fourfold::schedule {
 
 /// An operation handed to its queue (`queue_of`). It runs when all earlier operations of the queue
-/// are done. The members of its group are those of `Grid::group(axes, rank)`, in this order.
+/// are done. Its members are those of `Grid::part(axes, group_size, rank)`, in this order.
 struct Issue {
   Collective collective;
   grid::Axes axes;

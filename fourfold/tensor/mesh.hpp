@@ -37,6 +37,13 @@ class Mesh {
                                  Purpose purpose = Purpose::kActivations) const {
     return groups_.join(axes, purpose);
   }
+  /// The same for a part of the ranks along `axes`: `ranks` of them that follow each other, of
+  /// which this rank is one. `ranks` divides the size of `axes`, which are two at most. The layer
+  /// keeps the reference: it is valid as long as the mesh.
+  const comm::Communicator& join_part(const grid::Axes& axes, int ranks,
+                                      Purpose purpose = Purpose::kActivations) const {
+    return groups_.join_part(axes, ranks, purpose);
+  }
   /// The communicator that was joined; without axes it is that of this rank alone. Throws
   /// InvariantError, with a list of what was joined, if nobody has asked for it.
   const comm::Communicator& comm(const grid::Axes& axes,
@@ -62,7 +69,7 @@ class Mesh {
   /// The names of the groups that this rank has joined, as the counters use them: "all", "x",
   /// "y+x", ...
   std::vector<std::string> group_names() const { return groups_.names(); }
-  /// What a lane is for: "x activations", "z weights".
+  /// What a lane is for: "x activations", "z weights", "2 ranks of x activations".
   std::string lane_name(int lane) const { return groups_.lane_name(lane); }
 
   comm::World& world() const { return *world_; }

@@ -159,9 +159,16 @@ namespace {
 
 /// The configuration of the strategy on every rank. If it is refused, returns nothing and puts the
 /// reason into the row.
-std::optional<Config> settled(comm::World& world, const Config& config, BenchRow& row) {
+std::optional<Config> settled(comm::World& world, const Config& config, BenchRow& row,
+                              const Choose& choose) {
   Config one = without_sizes(config, row.strategy);
   try {
+    if (row.strategy == config::kAuto && choose) {
+      std::optional<Prediction> predicted;
+      choose(world, one, predicted);
+      if (predicted) row.predicted = predicted->step;
+      return one;
+    }
     settle_on_all_ranks(world, one, [&](Config& mine, const RankMemory& memory) {
       mine = with_strategy(config, row.strategy, world.size(), memory);
       return std::string();
@@ -177,7 +184,7 @@ std::optional<Config> settled(comm::World& world, const Config& config, BenchRow
 
 Bench compare(comm::World& world, const Config& config, const Dataset& data,
               const std::vector<std::string>& strategies, std::int64_t steps,
-              const std::function<void(const BenchRow&)>& tell) {
+              const std::function<void(const BenchRow&)>& tell, const Choose& choose) {
   Bench bench;
   {
     const Mesh all(world, grid::Grid({.data = world.size()}));
@@ -187,7 +194,7 @@ Bench compare(comm::World& world, const Config& config, const Dataset& data,
   for (const std::string& name : strategies) {
     BenchRow row;
     row.strategy = name;
-    if (const std::optional<Config> one = settled(world, config, row)) {
+    if (const std::optional<Config> one = settled(world, config, row, choose)) {
       row.sizes = one->parallel.sizes;
       row.passes = one->train.batch / one->train.micro_batch;
       row.chunks = one->parallel.chunks;

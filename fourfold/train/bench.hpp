@@ -13,6 +13,7 @@
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/rank_memory.hpp"
+#include "fourfold/train/run.hpp"
 
 namespace fourfold::train {
 
@@ -29,6 +30,7 @@ struct BenchRow {
   grid::Sizes sizes{};
   std::int64_t passes = 1;  ///< micro-batches of a step
   int chunks = 1;
+  Seconds predicted{};  ///< of `auto`; 0: not predicted
   Seconds step{};      ///< the median of the times of the slowest rank in each step
   double exposed = 0;  ///< share of the step that compute is blocked, the mean of all ranks
   std::map<std::string, Extent> sent;  ///< bytes of a step by the axes of the groups
@@ -51,11 +53,11 @@ struct Bench {
 config::Config with_strategy(const config::Config& config, const std::string& strategy, int ranks,
                              const RankMemory& memory = RankMemory::unlimited());
 
-/// Trains `steps` steps with each strategy. Collective. Only rank 0 has complete rows, and it calls
-/// `tell` when a strategy is done.
+/// Trains `steps` steps with each strategy. `choose` settles the strategy `auto`. Collective. Only
+/// rank 0 has complete rows, and it calls `tell` when a strategy is done.
 Bench compare(comm::World& world, const config::Config& config, const Dataset& data,
               const std::vector<std::string>& strategies, std::int64_t steps,
-              const std::function<void(const BenchRow&)>& tell);
+              const std::function<void(const BenchRow&)>& tell, const Choose& choose = {});
 
 /// The tables for people, and the same results for programs.
 std::string to_table(const Bench& bench);

@@ -160,6 +160,10 @@ std::string to_json(const RunMetrics& run) {
                      {"construction_bytes", run.construction.value()},
                      {"peak_bytes", run.peak.value()},
                      {"peak_rss_bytes", run.peak_rss.value()}};
+  if (run.predicted_step > Seconds()) {
+    json["summary"]["predicted_step_seconds"] = run.predicted_step.value();
+    json["summary"]["predicted_peak_bytes"] = run.predicted_memory.value();
+  }
   return json.dump(2) + "\n";
 }
 

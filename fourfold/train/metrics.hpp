@@ -65,6 +65,8 @@ struct RunMetrics {
   double tokens_per_second = 0;  ///< of the median step; the first step is left out
   FlopsPerSecond model_flops;    ///< of the median step
   FlopsPerSecond gemm_flops;     ///< of all ranks together, measured at the start
+  Seconds predicted_step;        ///< 0 where nothing was predicted
+  Bytes predicted_memory;
   double mfu = 0;
   Bytes peak_rss;  ///< of the rank where it is largest
 };

@@ -139,7 +139,15 @@ double Pipeline::run(tensor::InFlight& in_flight, std::int64_t micro_batches, st
                      const ReadInput& read, const BeginPass& begin_pass) {
   micro_batches_ = micro_batches;
   loss_ = 0;
-  if (shared_ && !owns_shared_) shared_->forget_gradient();
+  if (shared_ && !owns_shared_) {
+    shared_->forget_gradient();
+    // In the first step, or after a validation, its values are treated as those that arrive after an
+    // update, so that every step gathers in the same order.
+    if (!shared_arrival_ || shared_arrival_->waited) {
+      shared_arrival_ = std::make_shared<nn::Arrival>();
+      shared_->expect_values(shared_arrival_);
+    }
+  }
   const std::vector<Unit> units = pipeline_units(places_, place_, stages_->chunks(), micro_batches);
   expect(units[0]);
   for (std::size_t i = 0; i < units.size(); ++i) {

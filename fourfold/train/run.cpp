@@ -8,6 +8,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/file.hpp"
+#include "fourfold/checkpoint/generation_config.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/config/write.hpp"
@@ -49,10 +50,12 @@ class Run {
     for (const std::string& remark : spec_.remarks) say(remark);
     data_ = open_shared_dataset(world, spec_.config, console.show);
     say(data_.about);
-    const std::string chosen = settle_on_all_ranks(
-        world, spec_.config, [&](config::Config& config, const RankMemory& memory) {
-          return settle_grid(config, world.size(), memory);
-        });
+    const std::string chosen =
+        spec_.choose ? spec_.choose(world, spec_.config, predicted_)
+                     : settle_on_all_ranks(world, spec_.config,
+                                           [&](config::Config& config, const RankMemory& memory) {
+                                             return settle_grid(config, world.size(), memory);
+                                           });
     if (!chosen.empty()) say(chosen);
     recipe_ = recipe_of(spec_.config);
     flops_ = recipe_.model->flops(recipe_.batch);
@@ -234,11 +237,11 @@ class Run {
   /// Writes what other programs need besides the weights to use the model.
   void save_description() {
     const std::int64_t end = data_.tokenizer ? data_.tokenizer->end_of_text() : -1;
-    write_text(folder_ + "/config.json", checkpoint::model_config(*recipe_.model, end));
-    write_text(folder_ + "/generation_config.json",
-               end >= 0
-                   ? concat("{\n  \"bos_token_id\": ", end, ",\n  \"eos_token_id\": ", end, "\n}\n")
-                   : "{}\n");
+    // In training a text follows the end of another one where no token begins it.
+    std::int64_t begin = data_.tokenizer ? data_.tokenizer->begin_of_text() : -1;
+    if (begin < 0) begin = end;
+    write_text(folder_ + "/config.json", checkpoint::model_config(*recipe_.model, begin, end));
+    write_text(folder_ + "/generation_config.json", checkpoint::generation_config(begin, end));
     if (data_.tokenizer) data_.tokenizer->save(folder_);
   }
 
@@ -256,11 +259,18 @@ class Run {
                spec_.config.device.gflops > 0 ? " of all devices: mfu "
                                               : " that products reach here: mfu ",
                std::round(1000 * metrics_.mfu) / 1000));
+    if (predicted_) {
+      metrics_.predicted_step = predicted_->step;
+      metrics_.predicted_memory = predicted_->memory;
+      say(concat("predicted: a step of ", predicted_->step, " and ", predicted_->memory,
+                 " of tensors; measured: ", median, " and ", metrics_.peak));
+    }
     say(concat("the whole run took ", short_time(metrics_.facts.total)));
     say(concat("the model is in ", folder_));
   }
 
   Seconds begin_ = now();
+  std::optional<Prediction> predicted_;
   comm::World* world_;
   RunSpec spec_;
   const Console* console_;

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "fourfold/comm/world.hpp"
 #include "fourfold/config/config.hpp"
+#include "fourfold/report/rank_trace.hpp"
 #include "fourfold/train/run_facts.hpp"
 #include "fourfold/train/trace_steps.hpp"
 
@@ -19,6 +22,19 @@ struct Console {
   bool lively = false;                           ///< a user is watching: show every step
 };
 
+/// What was predicted for a run before it began.
+struct Prediction {
+  Seconds step;
+  Bytes memory;
+  std::vector<report::RankTrace> traces;  ///< of a predicted step, for the report
+};
+
+/// Gives the configuration its grid and everything else that may be chosen, on all ranks alike, and
+/// says what it has chosen. `predicted` gets the prediction on the first rank, if there is one.
+/// Collective.
+using Choose = std::function<std::string(comm::World& world, config::Config& config,
+                                         std::optional<Prediction>& predicted)>;
+
 struct RunSpec {
   config::Config config;
   std::string name = "run";          ///< the name of the configuration, for the folder
@@ -30,6 +46,7 @@ struct RunSpec {
   std::string command;               ///< the line that started the run, for the results
   Facts versions;                    ///< of the program and its libraries
   std::vector<std::string> remarks;  ///< about the machine; they are written first
+  Choose choose;                     ///< without it the grid is chosen by the bytes that are sent
 };
 
 /// Trains on the ranks of this world; collective. Nothing is written before all input has been

@@ -108,6 +108,7 @@ std::string settle_grid(Config& config, int ranks, const RankMemory& memory) {
   if (ranks < 1 || ranks > kMostRanks) {
     throw ConfigError(concat("--ranks must be from 1 to ", kMostRanks, ", not ", ranks));
   }
+  if (config.parallel.strategy == config::kAuto) config.parallel.strategy = "4d";
   if (config.parallel.given) return settle_given(config, ranks, memory);
   const std::vector<Choice> choices = fitting_choices(config, ranks);
   const bool pipeline =

@@ -48,7 +48,7 @@ void save_on(const grid::Grid& grid, const LlamaSpec& spec, const Weights& weigh
     for (const nn::ParameterPtr& p : stages.parameters()) load(mesh, *p, weights.at(p->name()));
     checkpoint::save_weights(mesh, stages, folder);
   });
-  std::ofstream(folder + "/config.json") << checkpoint::model_config(LlamaModel(spec), -1);
+  std::ofstream(folder + "/config.json") << checkpoint::model_config(LlamaModel(spec), -1, -1);
 }
 
 TEST(LlamaFolder, IsReadAsItWasWrittenOnAnotherGrid) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/checkpoint/generation_config.hpp"
 
 #include "tests/checkpoint/support.hpp"
 
@@ -26,7 +27,7 @@ TEST(ModelConfig, ReadsWhatItWrites) {
   spec.tied = false;
   save_alone(spec, folder.path());
   std::ofstream(folder.path() + "/config.json")
-      << checkpoint::model_config(model::GptModel(spec), 36);
+      << checkpoint::model_config(model::GptModel(spec), 36, 36);
   const model::ModelPtr found = checkpoint::read_model_config(folder.path());
   const GptSpec& read = dynamic_cast<const model::GptModel&>(*found).spec();
   EXPECT_EQ(read.vocabulary, spec.vocabulary);
@@ -35,7 +36,7 @@ TEST(ModelConfig, ReadsWhatItWrites) {
   EXPECT_EQ(read.layers, spec.layers);
   EXPECT_EQ(read.context, spec.context);
   EXPECT_EQ(read.tied, spec.tied);
-  EXPECT_EQ(read.precision.compute, at::kBFloat16);
+  EXPECT_EQ(read.execution.precision.compute, at::kBFloat16);
 }
 
 TEST(ModelConfig, RefusesOtherModels) {
@@ -178,6 +179,37 @@ TEST(ModelConfig, BelievesNoBlockThatIsNotThere) {
   EXPECT_NE(complaint_with_blocks(0, 20'000).find("ln_1"), std::string::npos);
   EXPECT_NE(complaint_with_blocks(2'000'000'000, 1).find("lack h.0."), std::string::npos);
   EXPECT_LT(largest_resident() - before, std::int64_t{128} << 20);
+}
+
+TEST(GenerationTokens, AreThoseOfGenerationConfigThenThoseOfConfig) {
+  const Folder folder;
+  const auto read = [&](const std::string& generation, const std::string& config) {
+    std::ofstream(folder.path() + "/generation_config.json") << generation;
+    std::ofstream(folder.path() + "/config.json") << config;
+    return checkpoint::read_generation_tokens(folder.path(), 100);
+  };
+  using Tokens = std::vector<std::int64_t>;
+  const std::string config = R"({"bos_token_id": 3, "eos_token_id": 4})";
+  EXPECT_EQ(read(checkpoint::generation_config(7, 8), config).begin, 7);
+  EXPECT_EQ(read(checkpoint::generation_config(7, 8), config).ends, Tokens{8});
+  EXPECT_EQ(read(checkpoint::generation_config(-1, -1), config).begin, 3);
+  EXPECT_EQ(read(R"({"eos_token_id": [9, 0]})", config).ends, (Tokens{9, 0}));
+  EXPECT_EQ(read(R"({"eos_token_id": null})", "{}").ends, Tokens());
+  EXPECT_EQ(read("{}", "{}").begin, -1);
+  // A small model that keeps the tokens of a large one in its files.
+  EXPECT_EQ(read(R"({"bos_token_id": 50256, "eos_token_id": [50256, 99]})", "{}").begin, -1);
+  EXPECT_EQ(read(R"({"eos_token_id": [50256, 99, -1]})", "{}").ends, Tokens{99});
+  try {
+    read(R"({"eos_token_id": ["</s>"]})", "{}");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              folder.path() +
+                  "/generation_config.json: eos_token_id = a list, but it must be a "
+                  "token or a list of tokens");
+  }
+  fs::remove(folder.path() + "/generation_config.json");
+  EXPECT_EQ(checkpoint::read_generation_tokens(folder.path(), 100).begin, -1);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ inline model::GptSpec small_spec(nn::Precision precision = nn::Precision::float6
   spec.heads = 4;
   spec.layers = 2;
   spec.context = 8;
-  spec.precision = precision;
+  spec.execution.precision = precision;
   return spec;
 }
 

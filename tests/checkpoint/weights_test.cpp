@@ -98,7 +98,7 @@ void expect_file(const std::string& folder, const GptSpec& spec, const Weights& 
   for (const auto& [name, whole] : weights) {
     const bool prefixed = !spec.tied && !name.starts_with("lm_head");
     const RawTensor& raw = tensors.at(prefixed ? "transformer." + name : name);
-    const Tensor values = whole.to(spec.precision.compute).to(at::kDouble).contiguous();
+    const Tensor values = whole.to(spec.execution.precision.compute).to(at::kDouble).contiguous();
     ASSERT_EQ(raw.count(), values.numel()) << name;
     const std::int64_t rows = values.size(0);
     const std::int64_t columns = values.dim() == 2 ? values.size(1) : 0;
@@ -167,13 +167,13 @@ TEST(Weights, WrittenAndReadBySumma) {
       on_threads(grid.ranks(), [&](comm::World& world) {
         const tensor::Mesh mesh(world, grid);
         GptSpec summa = spec;
-        summa.product = nn::ProductKind::kSumma;
+        summa.execution.product = nn::ProductKind::kSumma;
         const model::Stages stages(mesh, gpt_model(summa), 8);
         const model::Part& gpt = stages.whole();
         load_everything(mesh, gpt, weights);
         checkpoint::save_weights(mesh, stages, folder.path());
         mesh.everyone().barrier().wait();  // rank 0 has written
-        summa.seed = 99;
+        summa.execution.seed = 99;
         const model::Gpt other(mesh, summa, 8);
         checkpoint::load_weights(model::GptModel(summa), other, folder.path());
         for (std::size_t i = 0; i < gpt.parameters().size(); ++i) {
@@ -200,12 +200,12 @@ TEST(Weights, ReadOnAnyGridFromAnyType) {
       checkpoint::save_weights(mesh, stages, folder.path());
     });
     spec.context = 5;  // of the 8 positions in the file
-    spec.precision = nn::Precision::float64();
+    spec.execution.precision = nn::Precision::float64();
     for (const grid::Sizes& sizes : grids()) {
       const grid::Grid grid(sizes);
       on_threads(grid.ranks(), [&](comm::World& world) {
         const tensor::Mesh mesh(world, grid);
-        spec.activations = nn::Activations::kReplicated;
+        spec.execution.activations = nn::Activations::kReplicated;
         const model::Gpt gpt(mesh, spec, 12);
         checkpoint::load_weights(model::GptModel(spec), gpt, folder.path());
         for (const nn::ParameterPtr& p : gpt.parameters()) {
@@ -278,7 +278,7 @@ TEST(Weights, TakeLittleMemoryToRead) {
   const tensor::Mesh mesh(world, grid::Grid());
   const model::Stages written(mesh, gpt_model(spec), 1);
   checkpoint::save_weights(mesh, written, folder.path());
-  spec.seed = 99;
+  spec.execution.seed = 99;
   tensor::MemoryMeter meter;
   const tensor::MemoryMeter::Counting counting(meter);
   const model::Gpt gpt(mesh, spec, 1);

@@ -16,6 +16,7 @@ namespace {
 
 using cluster::GroupShape;
 using cluster::pair_shape;
+using cluster::part_shape;
 using cluster::shape_of;
 using grid::Axes;
 using grid::Axis;
@@ -102,6 +103,18 @@ TEST(GroupShape, Pairs) {
   EXPECT_EQ(pair_shape(grid, Axis::kPipe, 1, 2, 4), (GroupShape{2, 1, 2, 1}));
   EXPECT_EQ(pair_shape(grid, Axis::kPipe, 3, 0, 4), (GroupShape{2, 1, 2, 1}));
   EXPECT_EQ(pair_shape(grid, Axis::kPipe, 0, 3, 8), (GroupShape{2, 2, 2, 6}));
+}
+
+TEST(GroupShape, Parts) {
+  const Grid grid({.x = 4, .y = 2});
+  EXPECT_EQ(part_shape(grid, Axis::kX, 4, 4), shape_of(grid, Axis::kX, 4));
+  EXPECT_EQ(part_shape(grid, Axis::kX, 2, 4), (GroupShape{2, 2, 2, 1}));
+  EXPECT_EQ(part_shape(grid, Axis::kX, 2, 8), (GroupShape{2, 2, 4, 1}));
+  EXPECT_EQ(part_shape(grid, Axis::kX, 2, 1), (GroupShape{2, 1, 1, 1}));
+  // Neighbours along x are two ranks apart.
+  const Grid apart({.x = 4, .y = 2}, grid::parse_placement("y,x,z,data,pipe"));
+  EXPECT_EQ(part_shape(apart, Axis::kX, 2, 4), (GroupShape{2, 2, 2, 2}));
+  EXPECT_EQ(part_shape(apart, Axis::kX, 2, 2), (GroupShape{2, 1, 2, 1}));
 }
 
 TEST(GroupShape, IsShown) {

@@ -177,6 +177,31 @@ TEST_F(Gpt2, RefusesDamagedMerges) {
   EXPECT_LT(with(std::string(1'000'000, 'x')).size(), 1000U);
 }
 
+/// tokenizer.json also knows added tokens and how text is cut into words.
+TEST_F(Gpt2, ATokenizerJsonBesideComesFirst) {
+  write_files(vocabulary(), merge_lines());
+  json beside = tokenizer_json();
+  beside["added_tokens"].push_back({{"id", kEnd + 1}, {"content", "<|more|>"}});
+  write("tokenizer.json", beside.dump());
+  EXPECT_EQ(load()->vocabulary(), kEnd + 2);
+  EXPECT_EQ(load()->encode("low<|more|>"), (Ids{kLow, kEnd + 1}));
+  write("tokenizer.json", beside.dump().substr(1));
+  EXPECT_SAYS(why(), path("tokenizer.json") + " is damaged");
+}
+
+TEST_F(Gpt2, ATokenizerJsonOfAnotherKindIsLeftAside) {
+  write_files(vocabulary(), merge_lines());
+  json beside = tokenizer_json();
+  beside["model"]["type"] = "Unigram";
+  write("tokenizer.json", beside.dump());
+  EXPECT_EQ(load()->vocabulary(), kEnd);
+  beside = tokenizer_json();
+  beside["decoder"]["type"] = "Metaspace";
+  write("tokenizer.json", beside.dump());
+  EXPECT_EQ(load()->vocabulary(), kEnd);
+  EXPECT_EQ(load()->encode("<|endoftext|>").size(), 13U);
+}
+
 TEST_F(Gpt2, RefusesOtherTokenizers) {
   write_files(vocabulary(), merge_lines());
   write("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");

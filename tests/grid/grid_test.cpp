@@ -237,6 +237,31 @@ TEST(GridGroup, ByHand) {
   EXPECT_EQ(grid.group({}, 9).members, (std::vector<int>{9}));
 }
 
+TEST(GridGroup, PartsCutAGroupIntoRunsOfItsMembers) {
+  const Grid grid({.x = 4, .y = 3, .z = 2});
+  for (const Axes& axes : grid::all_lists_of_axes()) {
+    for (const int ranks : grid::divisors(grid.size(axes))) {
+      for (int rank = 0; rank < grid.ranks(); ++rank) {
+        const Group whole = grid.group(axes, rank);
+        const Group part = grid.part(axes, ranks, rank);
+        ASSERT_EQ(part.axes, axes);
+        ASSERT_EQ(part.size(), ranks);
+        ASSERT_EQ(part.index, whole.index % ranks);
+        for (int i = 0; i < ranks; ++i) {
+          const int place = whole.index / ranks * ranks + i;
+          ASSERT_EQ(part.members[static_cast<std::size_t>(i)],
+                    whole.members[static_cast<std::size_t>(place)]);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(grid.part(Axis::kX, 2, 7).members, (std::vector<int>{6, 7}));
+  EXPECT_EQ(grid.part({Axis::kY, Axis::kX}, 6, 2).members, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(grid.part({Axis::kX, Axis::kY}, 6, 2).members, (std::vector<int>{2, 6, 10, 3, 7, 11}));
+  EXPECT_THROW(grid.part(Axis::kX, 3, 0), InvariantError);
+  EXPECT_THROW(grid.part(Axis::kX, 0, 0), InvariantError);
+}
+
 TEST(GridGroup, EveryoneIsInRankOrder) {
   for (const Placement& placement : placements()) {
     const Grid grid({.x = 2, .y = 3, .z = 2, .data = 2, .pipe = 2}, placement);

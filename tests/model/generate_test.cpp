@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fourfold/comm/recorder.hpp"
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/comm/world.hpp"
 
@@ -25,8 +26,8 @@ model::GptSpec spec_of() {
   spec.layers = 2;
   spec.context = 8;
   spec.dropout = 0.5;  // must not matter
-  spec.activations = nn::Activations::kReplicated;
-  spec.precision = nn::Precision::float64();
+  spec.execution.activations = nn::Activations::kReplicated;
+  spec.execution.precision = nn::Precision::float64();
   return spec;
 }
 
@@ -34,9 +35,9 @@ std::vector<double> logits_on(comm::World& world, const grid::Grid& grid,
                               const std::vector<std::int64_t>& tokens, nn::ProductKind product) {
   const tensor::Mesh mesh(world, grid);
   model::GptSpec spec = spec_of();
-  spec.product = product;
+  spec.execution.product = product;
   const bool summa = product == nn::ProductKind::kSumma;
-  if (summa) spec.activations = nn::Activations::kSharded;
+  if (summa) spec.execution.activations = nn::Activations::kSharded;
   const model::Gpt gpt(mesh, spec, summa ? grid.size(grid::Axis::kY) : 1);
   return model::next_logits(mesh, gpt, tokens, 35);
 }
@@ -92,6 +93,20 @@ double worst_difference(const tensor::Mesh& mesh, const model::Transformer& mode
   return worst;
 }
 
+model::LlamaSpec llama_spec() {
+  model::LlamaSpec spec;
+  spec.vocabulary = 37;
+  spec.width = 32;
+  spec.heads = 4;
+  spec.kv_heads = 2;
+  spec.hidden = 24;
+  spec.layers = 2;
+  spec.context = 64;
+  spec.execution.activations = nn::Activations::kReplicated;
+  spec.execution.precision = nn::Precision::float64();
+  return spec;
+}
+
 TEST(Generate, ATextThatGrowsHasTheLogitsOfOneThatIsReadAfresh) {
   using nn::ProductKind;
   const std::vector<std::pair<grid::Sizes, ProductKind>> cases = {
@@ -107,23 +122,72 @@ TEST(Generate, ATextThatGrowsHasTheLogitsOfOneThatIsReadAfresh) {
     on_threads(grid.ranks(), [&](comm::World& world) {
       const tensor::Mesh mesh(world, grid);
       model::GptSpec gpt = spec_of();  // the text becomes longer than its context
-      gpt.product = product;
-      gpt.activations = activations;
+      gpt.execution.product = product;
+      gpt.execution.activations = activations;
       const double of_gpt = worst_difference(mesh, model::Gpt(mesh, gpt, samples));
       expect_on_all_ranks(world, of_gpt < 1e-10, concat(grid, ", gpt: ", of_gpt));
-      model::LlamaSpec llama;
-      llama.vocabulary = 37;
-      llama.width = 32;
-      llama.heads = 4;
-      llama.kv_heads = 2;
-      llama.hidden = 24;
-      llama.layers = 2;
-      llama.context = 64;
+      model::LlamaSpec llama = llama_spec();
       llama.execution.product = product;
       llama.execution.activations = activations;
-      llama.execution.precision = nn::Precision::float64();
       const double of_llama = worst_difference(mesh, model::Llama(mesh, llama, samples));
       expect_on_all_ranks(world, of_llama < 1e-10, concat(grid, ", llama: ", of_llama));
+    });
+  }
+}
+
+/// What is computed and communicated for the token that follows `length` others, when the text has
+/// grown to that length.
+schedule::Schedule cost_of_next(comm::World& world, const tensor::Mesh& mesh,
+                                const model::Transformer& model, std::int64_t length) {
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t i = 1; i < length; ++i) tokens.push_back(i * 11 % 35);
+  model::Text text(mesh, model, std::move(tokens));
+  static_cast<void>(text.next_logits(35));
+  text.add(7);
+  schedule::Schedule schedule;
+  const comm::Recording recording(world, schedule);
+  static_cast<void>(text.next_logits(35));
+  return schedule;
+}
+
+/// How the costs of the tokens after 10 and after 1000 others differ otherwise than in attention,
+/// whose flops and bytes grow with the number of tokens. Empty if they do not.
+std::string unexpected_difference(comm::World& world, const tensor::Mesh& mesh,
+                                  const model::Transformer& model) {
+  const schedule::Schedule early = cost_of_next(world, mesh, model, 10);
+  const schedule::Schedule late = cost_of_next(world, mesh, model, 1000);
+  if (early.steps().size() != late.steps().size()) return "another number of steps";
+  std::int64_t layers = 0;
+  for (std::size_t i = 0; i < early.steps().size(); ++i) {
+    const schedule::Step& a = early.steps()[i];
+    const schedule::Step& b = late.steps()[i];
+    const auto* before = std::get_if<schedule::Compute>(&a);
+    const auto* after = std::get_if<schedule::Compute>(&b);
+    if (before == nullptr || after == nullptr || before->name != "attention") {
+      if (a != b) return concat(to_string(a), " against ", to_string(b));
+      continue;
+    }
+    ++layers;
+    const bool grows = after->name == before->name && after->layer == before->layer &&
+                       after->arithmetic.flops.value() == 100 * before->arithmetic.flops.value() &&
+                       after->arithmetic.bytes.value() == 100 * before->arithmetic.bytes.value();
+    if (!grows) return concat(to_string(a), " against ", to_string(b));
+  }
+  return layers == model.frame().layers ? "" : concat(layers, " times attention");
+}
+
+TEST(Generate, ATokenCostsTheSameAtAnyPositionExceptForAttention) {
+  for (const grid::Sizes& sizes : {grid::Sizes{}, grid::Sizes{.x = 2, .y = 2}}) {
+    const grid::Grid grid(sizes);
+    on_threads(grid.ranks(), [&](comm::World& world) {
+      const tensor::Mesh mesh(world, grid);
+      model::GptSpec gpt = spec_of();
+      gpt.context = 1024;
+      const std::string of_gpt = unexpected_difference(world, mesh, model::Gpt(mesh, gpt, 1));
+      expect_on_all_ranks(world, of_gpt.empty(), concat(grid, ", gpt: ", of_gpt));
+      const std::string of_llama =
+          unexpected_difference(world, mesh, model::Llama(mesh, llama_spec(), 1));
+      expect_on_all_ranks(world, of_llama.empty(), concat(grid, ", llama: ", of_llama));
     });
   }
 }

@@ -20,8 +20,8 @@ GptSpec small_spec() {
   spec.layers = 2;
   spec.context = 8;
   spec.dropout = 0.2;
-  spec.precision = nn::Precision::float64();
-  spec.seed = 11;
+  spec.execution.precision = nn::Precision::float64();
+  spec.execution.seed = 11;
   return spec;
 }
 
@@ -33,15 +33,15 @@ TEST_P(EveryGridOf8, ShardedEqualsSerial) {
 
 TEST_P(EveryGridOf8, ReplicatedEqualsSerial) {
   Case c{.sizes = GetParam(), .spec = small_spec()};
-  c.spec.activations = Activations::kReplicated;
+  c.spec.execution.activations = Activations::kReplicated;
   run_case(c);
 }
 
 TEST_P(EveryGridOf8, CheckpointedEqualsSerial) {
   for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
     Case c{.sizes = GetParam(), .spec = small_spec()};
-    c.spec.activations = activations;
-    c.spec.checkpoint = true;
+    c.spec.execution.activations = activations;
+    c.spec.execution.checkpoint = true;
     c.spec.tied = false;
     run_case(c);
   }
@@ -50,7 +50,7 @@ TEST_P(EveryGridOf8, CheckpointedEqualsSerial) {
 TEST_P(EveryGridOf8, PassesAddUp) {
   for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
     Case c{.sizes = GetParam(), .spec = small_spec(), .samples = 16, .passes = 2};
-    c.spec.activations = activations;
+    c.spec.execution.activations = activations;
     run_case(c);
   }
 }

@@ -68,9 +68,9 @@ model::GptSpec spec_of(const Table& table) {
   spec.heads = kHeads;
   spec.layers = 1;
   spec.context = kContext;
-  spec.product = table.product;
-  spec.activations = table.activations;
-  spec.precision = nn::Precision::float64();
+  spec.execution.product = table.product;
+  spec.execution.activations = table.activations;
+  spec.execution.precision = nn::Precision::float64();
   return spec;
 }
 
@@ -134,7 +134,7 @@ std::map<std::string, Tensor> points(const tensor::Mesh& mesh, const Table& tabl
 }
 
 Tensor block_output(const tensor::Mesh& mesh, const Table& table, const Tensor& input) {
-  const model::GptBlock block(mesh, spec_of(table).frame(), 0, table.split);
+  const model::GptBlock block(mesh, spec_of(table), 0, table.split);
   tensor::InFlight in_flight(mesh);
   const nn::Pass pass(in_flight, block.bundle());
   return nn::run(block.flow(input, {.samples = kSamples, .context = kContext}, pass));

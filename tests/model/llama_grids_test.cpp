@@ -80,6 +80,17 @@ TEST(LlamaGrids, KeysAndValuesThatCannotBeSliced) {
   }
 }
 
+/// Three of the six ranks of 2 x 3 share a head of keys and values: one row and a half of the next.
+TEST(LlamaGrids, RanksThatShareNeedNotFillAnAxis) {
+  LlamaSpec spec = small_spec();
+  spec.width = 36;
+  spec.heads = 6;
+  spec.hidden = 48;
+  for (const grid::Sizes& sizes : {grid::Sizes{.x = 2, .y = 3}, grid::Sizes{.x = 3, .y = 2}}) {
+    run_case(LlamaCase{.sizes = sizes, .spec = spec, .samples = 6});
+  }
+}
+
 TEST(LlamaGrids, OnASquareBySumma) {
   for (const std::int64_t kv_heads : {1, 2, 8}) {
     LlamaSpec spec = small_spec(kv_heads);

@@ -20,9 +20,9 @@ GptSpec spec_of(std::int64_t heads, std::int64_t layers, std::int64_t context,
   spec.layers = layers;
   spec.context = context;
   spec.dropout = 0.2;
-  spec.activations = activations;
-  spec.precision = nn::Precision::float64();
-  spec.seed = 11;
+  spec.execution.activations = activations;
+  spec.execution.precision = nn::Precision::float64();
+  spec.execution.seed = 11;
   return spec;
 }
 
@@ -51,7 +51,7 @@ TEST_P(LargerGrids, FloatIsNearFloat64) {
          .samples = 8,
          .tolerance = 1e-4,
          .loss_tolerance = 1e-5};
-  c.spec.precision = nn::Precision::float32();
+  c.spec.execution.precision = nn::Precision::float32();
   run_case(c);
 }
 

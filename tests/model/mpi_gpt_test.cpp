@@ -15,7 +15,7 @@ Case small_case() {
   c.spec.layers = 2;
   c.spec.context = 8;
   c.spec.dropout = 0.2;
-  c.spec.precision = nn::Precision::float64();
+  c.spec.execution.precision = nn::Precision::float64();
   return c;
 }
 
@@ -27,8 +27,8 @@ TEST(MpiGpt, EqualsSerial) {
           grid::Sizes{.y = 2, .z = 2, .data = 2}}) {
       for (const auto activations : {nn::Activations::kSharded, nn::Activations::kReplicated}) {
         c.sizes = sizes;
-        c.spec.activations = activations;
-        c.spec.checkpoint = activations == nn::Activations::kReplicated;
+        c.spec.execution.activations = activations;
+        c.spec.execution.checkpoint = activations == nn::Activations::kReplicated;
         check_case(world, c);
       }
     }
@@ -38,11 +38,11 @@ TEST(MpiGpt, EqualsSerial) {
 TEST(MpiGpt, SummaEqualsSerial) {
   on_mpi([](comm::World& world) {
     Case c = small_case();
-    c.spec.product = nn::ProductKind::kSumma;
+    c.spec.execution.product = nn::ProductKind::kSumma;
     for (const grid::Sizes& sizes :
          {grid::Sizes{.x = 2, .y = 2, .z = 2}, grid::Sizes{.x = 2, .y = 2, .data = 2}}) {
       c.sizes = sizes;
-      c.spec.checkpoint = sizes.z == 1;
+      c.spec.execution.checkpoint = sizes.z == 1;
       check_case(world, c);
     }
   });

@@ -40,7 +40,7 @@ class Reference {
   }
 
   kernels::Key key(const std::string& name) const {
-    return kernels::key_of(kernels::key_of(spec_.seed, name), step_);
+    return kernels::key_of(kernels::key_of(spec_.execution.seed, name), step_);
   }
 
   Tensor mask(std::int64_t rows, std::int64_t columns, const std::string& name) const {
@@ -103,7 +103,7 @@ Weights weights_of(const model::Model& model) {
 
 Weights initial_weights(const GptSpec& spec) {
   GptSpec wide = spec;
-  wide.precision = {spec.precision.master, spec.precision.master};
+  wide.execution.precision = {spec.execution.precision.master, spec.execution.precision.master};
   return weights_of(model::GptModel(wide));
 }
 

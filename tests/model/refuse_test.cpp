@@ -21,8 +21,8 @@ GptSpec spec_of(std::int64_t heads, std::int64_t width) {
   spec.layers = 2;
   spec.context = 6;
   spec.dropout = 0.2;
-  spec.precision = nn::Precision::float64();
-  spec.seed = 11;
+  spec.execution.precision = nn::Precision::float64();
+  spec.execution.seed = 11;
   return spec;
 }
 
@@ -117,7 +117,7 @@ TEST(Refuse, RowsThatDoNotDivideUnlessReplicated) {
   const std::string along_x = refusal({.x = 5}, spec, 1);
   EXPECT_NE(along_x.find("split over x=5"), std::string::npos) << along_x;
   EXPECT_EQ(refusal({.y = 5}, spec, 5), "accepted");
-  spec.activations = Activations::kReplicated;
+  spec.execution.activations = Activations::kReplicated;
   EXPECT_EQ(refusal({.y = 5}, spec, 1), "accepted");
   EXPECT_EQ(refusal({.x = 5}, spec, 1), "accepted");
 }
@@ -149,10 +149,11 @@ TEST_P(HeadsThatDoNotDivide, SplitSamplesAndEqualSerial) {
   for (const grid::Sizes& sizes :
        {grid::Sizes{.x = 2, .y = 3}, grid::Sizes{.x = 2, .z = 2}, grid::Sizes{.x = 4, .y = 3}}) {
     Case c{.sizes = sizes, .spec = spec_of(3, 12), .samples = 4};
-    c.spec.activations = GetParam();
-    ASSERT_EQ(nn::head_split(c.spec.product, c.spec.heads, sizes), nn::HeadSplit::kSamples);
+    c.spec.execution.activations = GetParam();
+    ASSERT_EQ(nn::head_split(c.spec.execution.product, c.spec.heads, sizes),
+              nn::HeadSplit::kSamples);
     run_case(c);
-    c.spec.checkpoint = true;
+    c.spec.execution.checkpoint = true;
     run_case(c);
   }
 }

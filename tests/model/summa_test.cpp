@@ -23,9 +23,9 @@ GptSpec spec_of(std::int64_t heads, std::int64_t layers = 2) {
   spec.layers = layers;
   spec.context = 5;
   spec.dropout = 0.2;
-  spec.product = ProductKind::kSumma;
-  spec.precision = nn::Precision::float64();
-  spec.seed = 11;
+  spec.execution.product = ProductKind::kSumma;
+  spec.execution.precision = nn::Precision::float64();
+  spec.execution.seed = 11;
   return spec;
 }
 
@@ -37,7 +37,7 @@ void run_settings(const grid::Sizes& sizes, std::int64_t heads, std::int64_t sam
         Case c{.sizes = sizes, .spec = spec_of(heads), .samples = samples * passes};
         c.passes = passes;
         c.spec.tied = tied;
-        c.spec.checkpoint = checkpoint;
+        c.spec.execution.checkpoint = checkpoint;
         run_case(c);
       }
     }
@@ -81,7 +81,7 @@ TEST(SummaGpt, FloatIsNearFloat64) {
          .samples = 8,
          .tolerance = 1e-4,
          .loss_tolerance = 1e-5};
-  c.spec.precision = nn::Precision::float32();
+  c.spec.execution.precision = nn::Precision::float32();
   run_case(c);
 }
 
@@ -120,7 +120,7 @@ TEST(SummaGpt, RefusesWhatDoesNotFit) {
             "with SUMMA a batch of 6 samples cannot be split over data=1 times z=2 times y=2; with "
             "as many ranks these grids work: none; change the ranks, the batch or the heads");
   spec = spec_of(4);
-  spec.activations = nn::Activations::kReplicated;
+  spec.execution.activations = nn::Activations::kReplicated;
   EXPECT_EQ(refusal({.x = 2, .y = 2}, spec, 4),
             "SUMMA splits activations over all ranks: they cannot be replicated");
 }

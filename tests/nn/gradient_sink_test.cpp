@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/nn/gradient_sink.hpp"
 
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "fourfold/nn/parameter.hpp"

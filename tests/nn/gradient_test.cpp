@@ -371,11 +371,10 @@ TEST(Gradient, Block) {
         spec.layers = 1;
         spec.context = 4;
         spec.dropout = 0.2;
-        spec.activations = activations;
-        spec.checkpoint = checkpointed;
-        spec.precision = kDouble;
-        const auto block =
-            std::make_shared<model::GptBlock>(mesh, spec.frame(), 0, nn::HeadSplit::kHeads);
+        spec.execution.activations = activations;
+        spec.execution.checkpoint = checkpointed;
+        spec.execution.precision = kDouble;
+        const auto block = std::make_shared<model::GptBlock>(mesh, spec, 0, nn::HeadSplit::kHeads);
         const nn::Batch batch{.samples = 2, .context = 4, .step = 5};
         Problem problem;
         problem.variables = {input(mesh, "hidden", {8, 8}, hidden_layout(activations))};

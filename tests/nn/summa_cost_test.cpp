@@ -135,9 +135,10 @@ TEST(SummaCost, ProductsOfBf16AreAddedUpInFloat) {
     int products = 0;
     for (const schedule::Step& step : schedule.steps()) {
       const auto* product = std::get_if<schedule::Compute>(&step);
-      if (product == nullptr) continue;
+      if (product == nullptr || product->arithmetic.work != schedule::Work::kProduct) continue;
       ++products;
-      EXPECT_EQ(product->bytes.value(), b.input() + b.weight() + (side > 1 ? 2 : 1) * b.output());
+      EXPECT_EQ(product->arithmetic.bytes.value(),
+                b.input() + b.weight() + (side > 1 ? 2 : 1) * b.output());
     }
     EXPECT_EQ(products, side);
   }

@@ -178,6 +178,7 @@ TEST(SummaLinear, Bf16IsNearFloat64) {
     on_threads(grid.ranks(), [&](comm::World& world) {
       const Mesh mesh(world, grid);
       const Layer layer(mesh, spec, serial, nn::Precision::bf16());
+      tensor::InFlight in_flight(mesh);
       Worst worst;
       const auto see = [&](const Tensor& ours, const Tensor& whole, const char* what) {
         if (ours.scalar_type() != at::kBFloat16) worst.see(INFINITY, "the type");

@@ -67,6 +67,12 @@ TEST(Replay, ComputeHidesAnOperation) {
   EXPECT_NEAR(replayed.places[0].compute.value(), 0.75, 1e-9);
 }
 
+TEST(Replay, APartOfAGroupIsAGroupOfItsOwn) {
+  Schedule schedule;
+  schedule.wait(schedule.issue(gather(kSecond), Axis::kX, 2, 0, 1));
+  EXPECT_NEAR(replay_one(schedule, plain_cluster(), Grid({.x = 4})).step.value(), 1, 1e-9);
+}
+
 TEST(Replay, LatencyComesBeforeTheTransfer) {
   Cluster cluster = plain_cluster();
   cluster.network.nic_latency = Seconds(0.125);

@@ -106,7 +106,8 @@ class Replay {
 
   /// Ends the operation on all ranks that take part, if it stands first on each of them.
   bool finish(std::size_t rank, const Issue& issue) {
-    std::vector<int> others = grid_.group(issue.axes, static_cast<int>(rank)).members;
+    std::vector<int> others =
+        grid_.part(issue.axes, issue.group_size, static_cast<int>(rank)).members;
     if (is_pair(issue.collective.op)) {
       others = {others[static_cast<std::size_t>(issue.collective.root)]};
     }

@@ -75,6 +75,75 @@ TEST(Groups, EveryListAndPurposeHasALaneOfItsOwnWhateverTheOrder) {
   }
 }
 
+TEST(Groups, PartsHaveLanesOfTheirOwnWhateverTheOrder) {
+  const grid::Grid grid({.x = 8, .y = 4});
+  comm::World first_world = comm::recording::open(0, 32);
+  comm::World second_world = comm::recording::open(9, 32);
+  const Mesh first(first_world, grid);
+  const Mesh second(second_world, grid);
+  const std::vector<std::pair<Axes, int>> parts = {{Axis::kX, 2},
+                                                   {Axis::kX, 4},
+                                                   {Axis::kY, 2},
+                                                   {{Axis::kY, Axis::kX}, 16},
+                                                   {{Axis::kX, Axis::kY}, 16},
+                                                   {{Axis::kX, Axis::kY}, 8}};
+  std::set<int> lanes = {first.everyone().lane(), first.join(Axis::kX).lane(),
+                         first.join({Axis::kY, Axis::kX}).lane()};
+  for (const auto& [axes, ranks] : parts) {
+    for (const Purpose purpose : kPurposes) first.join_part(axes, ranks, purpose);
+  }
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    for (const Purpose purpose : kPurposes) {
+      const comm::Communicator& comm = second.join_part(part->first, part->second, purpose);
+      EXPECT_EQ(comm.group(), grid.part(part->first, part->second, 9)) << part->first;
+      EXPECT_TRUE(lanes.insert(comm.lane()).second) << part->first;
+      EXPECT_EQ(comm.lane(), first.join_part(part->first, part->second, purpose).lane());
+    }
+  }
+  EXPECT_EQ(first.lane_name(first.join_part(Axis::kX, 2).lane()), "2 ranks of x activations");
+}
+
+TEST(Groups, APartLeavesOutTheAxesThatItDoesNotExtendAlong) {
+  comm::World world = comm::recording::open(9, 24);
+  const Mesh mesh(world, grid::Grid({.x = 4, .y = 3, .data = 2}));
+  const Axes both = {Axis::kY, Axis::kX};
+  EXPECT_EQ(&mesh.join_part(both, 1), &mesh.comm({}));
+  EXPECT_EQ(&mesh.join_part(both, 2), &mesh.join_part(Axis::kX, 2));
+  EXPECT_EQ(&mesh.join_part(both, 4), &mesh.join(Axis::kX));
+  EXPECT_EQ(&mesh.join_part(both, 12), &mesh.join(both));
+  EXPECT_EQ(&mesh.join_part({Axis::kY, Axis::kZ}, 3), &mesh.join(Axis::kY));
+  // Six ranks are one row of four and a half of the next.
+  EXPECT_EQ(mesh.join_part(both, 6).group().members, (std::vector<int>{6, 7, 8, 9, 10, 11}));
+  EXPECT_THROW(mesh.join_part(both, 5), InvariantError);
+  // The part would lie along three axes.
+  EXPECT_THROW(mesh.join_part({Axis::kX, Axis::kY, Axis::kData}, 12), InvariantError);
+}
+
+/// Different parts of one axis and the whole axis at the same time.
+TEST(Groups, PartsSumTheirOwnMembers) {
+  on_threads(12, [](comm::World& world) {
+    const grid::Grid grid({.x = 6, .y = 2});
+    const Mesh mesh(world, grid);
+    const std::vector<std::pair<Axes, int>> parts = {
+        {Axis::kX, 2}, {Axis::kX, 3}, {Axis::kX, 6}, {{Axis::kY, Axis::kX}, 4}};
+    std::vector<std::vector<double>> results;
+    std::vector<comm::Work> works;
+    std::vector<double> own = {static_cast<double>(world.rank())};
+    for (const auto& [axes, ranks] : parts) results.emplace_back(static_cast<std::size_t>(ranks));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const comm::Communicator& comm = mesh.join_part(parts[i].first, parts[i].second);
+      works.push_back(comm.all_gather(comm::view(own), comm::view(results[i])));
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      works[i].wait();
+      const std::vector<int> members =
+          grid.part(parts[i].first, parts[i].second, world.rank()).members;
+      expect_on_all_ranks(world, std::ranges::equal(results[i], members),
+                          concat(parts[i].second, " ranks of ", parts[i].first));
+    }
+  });
+}
+
 TEST(Groups, TwoMeshesOfAWorldShareNoLane) {
   comm::World world = comm::recording::open(0, 4);
   const Mesh first(world, grid::Grid({.x = 4}));

@@ -3,6 +3,9 @@
 #include "fourfold/tensor/product.hpp"
 
 #include <ATen/Context.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 

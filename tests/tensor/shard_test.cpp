@@ -3,6 +3,7 @@
 #include "fourfold/tensor/shard.hpp"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include "fourfold/base/text.hpp"

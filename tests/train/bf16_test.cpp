@@ -34,8 +34,8 @@ GptSpec spec_of(std::int64_t heads) {
   spec.layers = 2;
   spec.context = 8;
   spec.dropout = 0.2;
-  spec.precision = nn::Precision::bf16();
-  spec.seed = 11;
+  spec.execution.precision = nn::Precision::bf16();
+  spec.execution.seed = 11;
   return spec;
 }
 
@@ -65,8 +65,8 @@ TEST_P(Bf16OnGrids, IsNearFloat64) {
   for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
     for (const bool checkpoint : {false, true}) {
       GptSpec spec = spec_of(4);
-      spec.activations = activations;
-      spec.checkpoint = checkpoint;
+      spec.execution.activations = activations;
+      spec.execution.checkpoint = checkpoint;
       spec.tied = !checkpoint;
       expect_near_float64(GetParam(), spec, checkpoint ? 3 : 1);
     }
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Gpt, Bf16OnGrids, testing::ValuesIn(some_grids()), [](c
 
 TEST(Bf16, BySummaIsNearFloat64) {
   GptSpec spec = spec_of(4);
-  spec.product = nn::ProductKind::kSumma;
+  spec.execution.product = nn::ProductKind::kSumma;
   for (const grid::Sizes& sizes : {grid::Sizes{.x = 2, .y = 2}, grid::Sizes{.z = 2, .data = 2},
                                    grid::Sizes{.x = 2, .y = 2, .z = 2}}) {
     expect_near_float64(sizes, spec, 1);
@@ -115,7 +115,7 @@ void expect_sums_of_float64(const grid::Sizes& sizes) {
   const Tensor tokens = repeated(1);
   const Tensor targets = repeated(2);
   const ReferenceResult reference =
-      run_reference(spec, in_float64(weights, spec.precision), tokens, targets, 1, true);
+      run_reference(spec, in_float64(weights, spec.execution.precision), tokens, targets, 1, true);
   const train::ReadTokens read = [&](std::int64_t sample, std::int64_t* to, std::int64_t* next) {
     const std::int64_t n = spec.context;
     std::copy_n(tokens.data_ptr<std::int64_t>() + sample * n, n, to);
@@ -155,7 +155,7 @@ TEST(Bf16, SumsOfManyPassesAreThoseOfFloat64) {
 TEST(Bf16, TrainingFollowsFloat64) {
   constexpr std::int64_t kSteps = 10;
   Recipe recipe = small_recipe(true, kSteps);
-  recipe.model.precision = nn::Precision::bf16();
+  recipe.model.execution.precision = nn::Precision::bf16();
   const std::vector<train::StepResult> exact = train_reference(recipe, kSteps, read_sample);
   for (const grid::Sizes& sizes :
        {grid::Sizes{}, grid::Sizes{.data = 4}, grid::Sizes{.x = 2, .z = 2},

@@ -6,8 +6,9 @@
 #include "fourfold/model/stages.hpp"
 #include "fourfold/train/pipeline_order.hpp"
 
-#include "tests/train/operations_of_weights.hpp"
+#include "tests/train/anatomy.hpp"
 #include "tests/train/summa_form.hpp"
+#include "tests/train/vectors_form.hpp"
 
 namespace fourfold::test {
 
@@ -23,26 +24,28 @@ std::int64_t up(std::int64_t a, std::int64_t b) {
 
 class Forms {
  public:
-  Forms(const grid::Grid& grid, const GptRecipe& recipe, int rank)
+  Forms(const grid::Grid& grid, const train::Recipe& recipe, int rank)
       : grid_(grid),
         recipe_(recipe),
-        spec_(recipe.model),
+        model_(anatomy_of(*recipe.model)),
+        spec_(model_.frame),
         places_(grid.size(Axis::kPipe)),
         place_(grid.coord_of(rank)[Axis::kPipe]),
         gx_(grid.size(Axis::kX)),
         gy_(grid.size(Axis::kY)),
         gz_(grid.size(Axis::kZ)),
-        sharded_(spec_.activations == nn::Activations::kSharded),
-        heads_(spec_.heads % (gx_ * gy_) == 0),
-        e_(spec_.precision.compute),
-        master_(spec_.precision.master),
-        f_(kernels::statistics_type(spec_.precision.compute)),
+        sharded_(spec_.execution.activations == nn::Activations::kSharded),
+        heads_(model_.divides(gx_ * gy_)),
+        e_(spec_.execution.precision.compute),
+        master_(spec_.execution.precision.master),
+        f_(kernels::statistics_type(spec_.execution.precision.compute)),
         samples_(recipe.micro_batch / grid.size({Axis::kData, Axis::kZ})),
         m_(samples_ * spec_.context),
         hidden_rows_(sharded_ ? m_ / gy_ : m_),
         vocabulary_(gz_ * up(up(up(spec_.vocabulary, gy_), gx_), gz_)),
+        vectors_(grid, recipe.overlap, sharded_, heads_, master_),
         operations_(grid, rank) {
-    const std::vector<model::Stage> all = model::GptModel(spec_).cut(places_ * recipe.chunks);
+    const std::vector<model::Stage> all = recipe.model->cut(places_ * recipe.chunks);
     for (int i = 0; i < recipe.chunks; ++i) {
       stages_.push_back(all[static_cast<std::size_t>(i * places_ + place_)]);
     }
@@ -103,23 +106,21 @@ class Forms {
   void forward_uses(Uses& uses, const model::Stage& stage) const {
     if (stage.first) {
       use_table(uses, "table");
-      uses.use("positions", {{{Axis::kY, Axis::kZ}, position_elements() * e_}});
+      if (model_.positions) {
+        uses.use("positions", {{{Axis::kY, Axis::kZ}, position_elements() * e_}});
+      }
     }
     for (std::int64_t i = stage.blocks.begin; i < stage.blocks.end; ++i) {
-      const BlockVectors vectors = block_vectors();
-      uses.use(concat("vectors of ", i), {{{Axis::kY, Axis::kZ}, vectors.by_x * master_},
-                                          {{Axis::kX, Axis::kZ}, vectors.by_y * master_},
-                                          {Axis::kZ, vectors.by_both * master_}});
+      uses.use(concat("vectors of ", i), vectors_.gathers(model_.vectors));
       use_matrices(uses, i, false);
     }
     if (!stage.last) return;
-    uses.use("vectors of the end",
-             {{{Axis::kY, Axis::kZ}, 2 * split_twice(spec_.width / gx_, gy_) * master_}});
+    uses.use("vectors of the end", vectors_.gathers(model_.last_vectors));
     use_table(uses, spec_.tied ? "table" : "head");  // once for both directions
   }
   void backward_uses(Uses& uses, const model::Stage& stage) const {
     for (std::int64_t i = stage.blocks.end - 1; i >= stage.blocks.begin; --i) {
-      if (spec_.checkpoint) use_matrices(uses, i, false);
+      if (spec_.execution.checkpoint) use_matrices(uses, i, false);
       use_matrices(uses, i, true);
     }
   }
@@ -142,7 +143,7 @@ class Forms {
       positions();
     }
     for (std::int64_t i = stage.blocks.begin; i < stage.blocks.end; ++i) {
-      for (int way = 0; way < (spec_.checkpoint ? 2 : 1); ++way) block_forward();
+      for (int way = 0; way < (spec_.execution.checkpoint ? 2 : 1); ++way) block_forward();
       block_backward();
     }
     if (stage.last) end();
@@ -154,7 +155,7 @@ class Forms {
   void end() {
     norm_forward();
     norm_backward();
-    reduce_vectors({.by_x = 2 * split_twice(spec_.width / gx_, gy_)});
+    vectors_.add_sums(operations_, model_.last_vectors);
     collect();  // logits
     collect();
     spread();
@@ -185,9 +186,12 @@ class Forms {
   }
 
   void add(Op op, const Axes& axes, const Payload& payload) { operations_.add(op, axes, payload); }
+  void add_sum(const Axes& axes, const Payload& payload) {
+    add(Op::kReduceScatter, axes, payload.in_background(recipe_.overlap.weight_gradients));
+  }
   /// Of a matrix' gradient.
   void sum(const Axes& axes, const Payload& payload) {
-    if (sums_) add(Op::kReduceScatter, axes, payload);
+    if (sums_) add_sum(axes, payload);
   }
   /// Activations go part by part.
   void part(Op op, const Axes& axes, const Payload& payload) {
@@ -222,12 +226,12 @@ class Forms {
     bool copies_out;  // and along the contracted one
   };
   std::vector<Layer> make_layers() const {
-    const std::int64_t h = spec_.width;
     const bool copies = !sharded_;
-    return {{h, 3 * h, false, copies, false},
-            {h, h, true, false, copies},
-            {h, 4 * h, false, copies, copies},
-            {4 * h, h, true, copies, copies}};
+    const std::vector<Anatomy::Product>& products = model_.products;
+    return {{products[0].in, products[0].out, false, copies, false},
+            {products[1].in, products[1].out, true, false, copies},
+            {products[2].in, products[2].out, false, copies, copies},
+            {products[3].in, products[3].out, true, copies, copies}};
   }
 
   Axis contract(const Layer& layer) const { return layer.transposed ? Axis::kY : Axis::kX; }
@@ -253,59 +257,43 @@ class Forms {
     if (!layer.copies_out) part(Op::kAllGather, contract(layer), output(layer));
     part(layer.copies_in ? Op::kAllReduce : Op::kReduceScatter, produce(layer), input(layer));
     // What is computed again is in use only then.
-    if (sums_ || spec_.checkpoint) {
-      add(Op::kReduceScatter, Axis::kZ, weight_elements(layer) * e_);
+    if (sums_ || spec_.execution.checkpoint) {
+      add_sum(Axis::kZ, weight_elements(layer) * e_);
     }
   }
 
-  void norm_forward() { part(Op::kAllGather, Axis::kX, 2 * gx_ * hidden_rows_ * f_); }
-  void norm_backward() { part(Op::kAllReduce, Axis::kX, 2 * hidden_rows_ * f_); }
+  void norm_forward() {
+    if (!model_.layer_norm) return part(Op::kAllReduce, Axis::kX, hidden_rows_ * f_);
+    part(Op::kAllGather, Axis::kX, 2 * gx_ * hidden_rows_ * f_);
+  }
+  void norm_backward() {
+    part(Op::kAllReduce, Axis::kX, (model_.layer_norm ? 2 : 1) * hidden_rows_ * f_);
+  }
+
+  /// Keys and values, or their gradients, of the ranks that share a head of them. Where attention
+  /// is split by samples, a rank has fewer rows.
+  void share(Op op) {
+    const Axes axes = heads_ ? Axes{Axis::kY, Axis::kX} : Axes(Axis::kY);
+    const std::int64_t sharers = model_.sharers(grid_.size(axes));
+    const std::int64_t rows = heads_ ? m_ : m_ / gx_;
+    for (const std::int64_t samples : parts()) {
+      operations_.add_part(op, axes, static_cast<int>(sharers),
+                           model_.shared_elements(rows) * samples / samples_ * e_);
+    }
+  }
 
   void block_forward() {
     norm_forward();
     norm_forward();
     for (const Layer& layer : layers_) linear_forward(layer);
+    share(Op::kAllGather);
   }
   void block_backward() {
     norm_backward();
     norm_backward();
     for (const Layer& layer : layers_) linear_backward(layer);
-    reduce_vectors(block_vectors());
-  }
-
-  /// Elements of the vectors of a block whose columns are split over x, over y, and over both.
-  struct BlockVectors {
-    std::int64_t by_x = 0;
-    std::int64_t by_y = 0;
-    std::int64_t by_both = 0;
-    std::int64_t split_rows = 0;  // of those over y, whose rows are split over x in both settings
-  };
-  BlockVectors block_vectors() const {
-    const std::int64_t h = spec_.width;
-    BlockVectors vectors;
-    vectors.by_x = 6 * split_twice(h / gx_, gy_);
-    vectors.by_y = split_twice(4 * h / gy_, gx_);
-    if (heads_) {
-      vectors.by_both = gz_ * up(3 * h / (gx_ * gy_), gz_);
-    } else {
-      vectors.split_rows = split_twice(3 * h / gy_, gx_);  // the bias of attention's inputs
-      vectors.by_y += vectors.split_rows;
-    }
-    return vectors;
-  }
-  void reduce_vectors(const BlockVectors& vectors) {
-    const auto reduce = [&](const Axes& axes, std::int64_t elements) {
-      if (elements > 0) add(Op::kReduceScatter, axes, elements * master_);
-    };
-    if (sharded_) {
-      reduce({Axis::kY, Axis::kZ}, vectors.by_x);
-      reduce({Axis::kX, Axis::kZ}, vectors.by_y);
-      return reduce(Axis::kZ, vectors.by_both);
-    }
-    // All are summed over z alone, each rank its own part: one operation.
-    reduce(Axis::kZ,
-           vectors.by_x / gy_ + (vectors.by_y - vectors.split_rows) / gx_ + vectors.by_both);
-    reduce({Axis::kX, Axis::kZ}, vectors.split_rows);
+    share(Op::kReduceScatter);
+    vectors_.add_sums(operations_, model_.vectors);
   }
 
   void spread() {
@@ -322,6 +310,7 @@ class Forms {
     return split_twice(spec_.context, gy_) * spec_.width / gx_;
   }
   void positions() {
+    if (!model_.positions) return;
     if (sharded_) {
       sum({Axis::kY, Axis::kZ}, position_elements() * master_);
     } else {
@@ -337,7 +326,9 @@ class Forms {
   /// Elements of a rank's shard of each matrix, with padding.
   std::vector<std::int64_t> embedding_sizes() const {
     if (!stages_.front().first) return {};
-    return {vocabulary_ / gz_ * spec_.width, position_elements() / (gy_ * gz_)};
+    std::vector<std::int64_t> all = {vocabulary_ / gz_ * spec_.width};
+    if (model_.positions) all.push_back(position_elements() / (gy_ * gz_));
+    return all;
   }
   std::vector<std::int64_t> matrix_sizes() const {
     std::vector<std::int64_t> all;
@@ -350,24 +341,23 @@ class Forms {
     return all;
   }
   std::vector<std::int64_t> vector_sizes() const {
-    const std::int64_t h = spec_.width;
-    const std::int64_t by_x = split_twice(h / gx_, gy_) / (gy_ * gz_);
-    const std::int64_t qkv =
-        heads_ ? up(3 * h / (gx_ * gy_), gz_) : split_twice(3 * h / gy_, gx_) / (gx_ * gz_);
-    const std::int64_t wide = split_twice(4 * h / gy_, gx_) / (gx_ * gz_);
     std::vector<std::int64_t> all;
     for (const model::Stage& stage : stages_) {
       for (std::int64_t i = 0; i < stage.blocks.size(); ++i) {
-        all.insert(all.end(), {by_x, by_x, qkv, by_x, by_x, by_x, wide, by_x});
+        for (const Anatomy::Vector& vector : model_.vectors)
+          all.push_back(vectors_.own_size(vector));
       }
     }
-    if (stages_.back().last) all.insert(all.end(), {by_x, by_x});
+    if (!stages_.back().last) return all;
+    for (const Anatomy::Vector& vector : model_.last_vectors)
+      all.push_back(vectors_.own_size(vector));
     return all;
   }
 
   const grid::Grid& grid_;
-  const GptRecipe& recipe_;
-  const model::GptSpec& spec_;
+  const train::Recipe& recipe_;
+  const Anatomy model_;
+  const model::Frame& spec_;
   int places_, place_;                // along pipe
   std::vector<model::Stage> stages_;  // of this place, one for each chunk
   bool sums_ = true;                  // gradients of matrices, in this pass
@@ -380,13 +370,15 @@ class Forms {
   std::int64_t hidden_rows_;  // of the hidden state
   std::vector<Layer> layers_ = make_layers();
   std::int64_t vocabulary_;  // padded rows of the table, gathered over z
+  VectorsForm vectors_;
   Operations operations_;
 };
 
 }  // namespace
 
-CallsBy closed_form(const grid::Grid& grid, const GptRecipe& recipe, int rank) {
-  if (recipe.model.product == nn::ProductKind::kSumma) return summa_form(grid, recipe, rank);
+CallsBy closed_form(const grid::Grid& grid, const train::Recipe& recipe, int rank) {
+  if (recipe.model->execution().product == nn::ProductKind::kSumma)
+    return summa_form(grid, recipe, rank);
   return Forms(grid, recipe, rank).all();
 }
 

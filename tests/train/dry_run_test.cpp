@@ -34,7 +34,7 @@ GptSpec odd_spec() {
   spec.layers = 2;
   spec.context = 8;
   spec.dropout = 0.1;
-  spec.precision = nn::Precision::float64();
+  spec.execution.precision = nn::Precision::float64();
   return spec;
 }
 
@@ -44,10 +44,10 @@ std::vector<GptSpec> settings(const GptSpec& base) {
   for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
     for (const bool checkpoint : {false, true}) {
       GptSpec spec = base;
-      spec.activations = activations;
-      spec.checkpoint = checkpoint;
+      spec.execution.activations = activations;
+      spec.execution.checkpoint = checkpoint;
       spec.tied = !checkpoint;
-      spec.precision = checkpoint ? nn::Precision::bf16() : base.precision;
+      spec.execution.precision = checkpoint ? nn::Precision::bf16() : base.execution.precision;
       all.push_back(spec);
     }
   }
@@ -279,7 +279,7 @@ TEST(DryRun, ConstructionTakesNoMoreThanTheFirstStep) {
       for (const grid::Sizes& sizes : grids) {
         if (sizes.pipe > 1 && zero == optim::Zero::kGradients) continue;  // it is refused
         const grid::Grid grid(sizes);
-        spec.precision = precision;
+        spec.execution.precision = precision;
         Recipe recipe = recipe_of(spec);
         recipe.optimizer.zero = zero;
         on_threads(grid.ranks(), [&](comm::World& world) {
@@ -309,7 +309,7 @@ TEST(DryRun, ConstructionIsWhatStays) {
   spec.heads = 32;
   spec.layers = 4;
   spec.context = 2048;
-  spec.precision = nn::Precision::bf16();
+  spec.execution.precision = nn::Precision::bf16();
   // Of many ranks along data, each keeps little beside the values: copies of these would show.
   for (const auto& [sizes, zero] : {std::pair(grid::Sizes{}, optim::Zero::kNothing),
                                     {{.z = 2, .data = 4}, optim::Zero::kMoments},
@@ -347,7 +347,7 @@ TEST(DryRun, AllocatesNothingForAModelOfManyGigabytes) {
   spec.heads = 96;
   spec.layers = 2;
   spec.context = 2048;
-  spec.precision = nn::Precision::bf16();
+  spec.execution.precision = nn::Precision::bf16();
   const grid::Grid grid({.x = 2, .y = 4, .z = 16, .data = 8});
   const std::int64_t before = resident();
   Recipe recipe = recipe_of(spec);

@@ -22,7 +22,7 @@ GptRecipe small_recipe(nn::ProductKind product) {
   recipe.model.layers = 2;
   recipe.model.context = 8;
   recipe.model.dropout = 0.1;
-  recipe.model.product = product;
+  recipe.model.execution.product = product;
   recipe.batch = 8;
   recipe.micro_batch = 8;
   return recipe;

@@ -13,6 +13,12 @@ namespace fourfold::test {
 struct Payload {
   std::int64_t count = 0;
   schedule::DType type = schedule::DType::kF64;
+  schedule::Priority priority = schedule::Priority::kUrgent;
+
+  /// The same for an operation in the background, which is cut into smaller messages, if it is one.
+  Payload in_background(bool is) const {
+    return {count, type, is ? schedule::Priority::kBackground : schedule::Priority::kUrgent};
+  }
 };
 struct Type {
   schedule::DType type;
@@ -31,10 +37,14 @@ class Operations {
 
   /// Nothing in a group of one. `root` is an index in the group.
   void add(schedule::Op op, const grid::Axes& axes, const Payload& payload, int root = 0);
+  /// In a group that is a part of the ranks along `axes`.
+  void add_part(schedule::Op op, const grid::Axes& axes, int ranks, const Payload& payload);
 
   const CallsBy& all() const { return all_; }
 
  private:
+  void add(schedule::Op op, const grid::Group& group, const Payload& payload, int root);
+
   const grid::Grid* grid_;
   int rank_;
   CallsBy all_;

@@ -47,21 +47,22 @@ std::int64_t flat(const std::vector<std::int64_t>& sizes, std::int64_t replicas)
 }  // namespace
 
 /// Gradients in the master type, and new values unless every rank has computed them.
-void add_update(Operations& operations, const grid::Grid& grid, const GptRecipe& recipe,
+void add_update(Operations& operations, const grid::Grid& grid, const train::Recipe& recipe,
                 const Updated& updated) {
-  const Type master(recipe.model.precision.master);
+  const Type master(recipe.model->execution().precision.master);
   const auto send = [&](const std::vector<std::int64_t>& segment) {
     if (segment.empty()) return;
     const std::int64_t count = flat(segment, grid.size(updated.replicas));
+    const auto add = [&](Op op, const Payload& payload) {
+      operations.add(op, updated.replicas, payload.in_background(recipe.overlap.data));
+    };
     if (recipe.optimizer.zero == optim::Zero::kNothing) {
-      return operations.add(Op::kAllReduce, updated.replicas, count * master);
+      return add(Op::kAllReduce, count * master);
     }
     const bool each_pass = recipe.optimizer.zero == optim::Zero::kGradients;
     const std::int64_t sums = each_pass ? recipe.batch / recipe.micro_batch : 1;
-    for (std::int64_t i = 0; i < sums; ++i) {
-      operations.add(Op::kReduceScatter, updated.replicas, count * master);
-    }
-    operations.add(Op::kAllGather, updated.replicas, count * updated.type);
+    for (std::int64_t i = 0; i < sums; ++i) add(Op::kReduceScatter, count * master);
+    add(Op::kAllGather, count * updated.type);
   };
   std::vector<std::int64_t> segment;
   for (const std::int64_t size : updated.sizes) {

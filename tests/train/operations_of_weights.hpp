@@ -7,7 +7,6 @@
 
 #include "fourfold/train/trainer.hpp"
 
-#include "tests/train/gpt_recipe.hpp"
 #include "tests/train/operations.hpp"
 
 namespace fourfold::test {
@@ -46,7 +45,7 @@ struct Updated {
   Type type;  ///< of the values that are gathered
 };
 
-void add_update(Operations& operations, const grid::Grid& grid, const GptRecipe& recipe,
+void add_update(Operations& operations, const grid::Grid& grid, const train::Recipe& recipe,
                 const Updated& updated);
 
 }  // namespace fourfold::test

@@ -93,8 +93,9 @@ TEST_P(OverlapOnGridsOf8, FollowsOneRank) {
   for (const Overlap& overlap : combinations()) {
     Recipe recipe = recipe_of(turn % 2 == 0);
     recipe.overlap = overlap;
-    recipe.model.checkpoint = turn / 2 % 2 == 1;
-    recipe.model.activations = turn / 4 % 2 == 0 ? Activations::kSharded : Activations::kReplicated;
+    recipe.model.execution.checkpoint = turn / 2 % 2 == 1;
+    recipe.model.execution.activations =
+        turn / 4 % 2 == 0 ? Activations::kSharded : Activations::kReplicated;
     ++turn;
     on_threads(8, [&](comm::World& world) {
       const double worst =
@@ -133,8 +134,8 @@ TEST(Overlap, EverythingOnWithEverySettingOfTheModel) {
       for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
         Recipe recipe = recipe_of(tied);
         recipe.overlap = everything();
-        recipe.model.checkpoint = checkpoint;
-        recipe.model.activations = activations;
+        recipe.model.execution.checkpoint = checkpoint;
+        recipe.model.execution.activations = activations;
         for (const grid::Sizes& sizes :
              {grid::Sizes{.x = 2, .y = 2, .z = 2}, grid::Sizes{.y = 2, .z = 2, .data = 2}}) {
           expect_to_follow(grid::Grid(sizes), recipe, alone);

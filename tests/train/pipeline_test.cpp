@@ -68,8 +68,8 @@ TEST(Pipeline, WithEveryOtherAxis) {
     recipe.overlap = tensor::Overlap::none();
     follow(sizes, recipe);
     recipe.chunks = sizes.pipe == 2 ? 2 : 1;
-    recipe.model.checkpoint = true;
-    recipe.model.activations = nn::Activations::kReplicated;
+    recipe.model.execution.checkpoint = true;
+    recipe.model.execution.activations = nn::Activations::kReplicated;
     follow(sizes, recipe);
   }
 }
@@ -146,8 +146,9 @@ TEST(Pipeline, SendsWhatTheClosedFormSays) {
     for (const bool tied : {true, false}) {
       Recipe recipe = deep_recipe(tied);
       recipe.model.layers = 7;
-      recipe.model.checkpoint = !tied;
-      recipe.model.activations = tied ? nn::Activations::kReplicated : nn::Activations::kSharded;
+      recipe.model.execution.checkpoint = !tied;
+      recipe.model.execution.activations =
+          tied ? nn::Activations::kReplicated : nn::Activations::kSharded;
       for (const int chunks : {1, 2, 3}) {
         if (chunks > 1 && (4 % sizes.pipe != 0 || chunks * sizes.pipe > 7)) continue;
         recipe.chunks = chunks;

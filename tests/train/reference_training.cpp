@@ -30,7 +30,7 @@ struct Masks {
     if (spec->dropout == 0) return h;
     Tensor mask = at::empty({rows, columns}, at::kDouble);
     kernels::fill_dropout_mask(mask, {{0, rows}, {0, columns}},
-                               kernels::key_of(kernels::key_of(spec->seed, name), step),
+                               kernels::key_of(kernels::key_of(spec->execution.seed, name), step),
                                spec->dropout, 1 / (1 - spec->dropout));
     return h * mask.view(h.sizes());
   }

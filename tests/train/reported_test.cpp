@@ -49,9 +49,9 @@ class Unreported final : public comm::Observer {
  private:
   void done(const at::RecordFunction& function) {
     static const std::set<std::string> kTouch = {
-        "aten::add",  "aten::add_",     "aten::sub",   "aten::mul",     "aten::mul_",
-        "aten::div_", "aten::copy_",    "aten::clone", "aten::_to_copy", "aten::cat",
-        "aten::sum",  "aten::fill_",    "aten::zero_", "aten::square",  "aten::mm"};
+        "aten::add",  "aten::add_",  "aten::sub",   "aten::mul",      "aten::mul_",
+        "aten::div_", "aten::copy_", "aten::clone", "aten::_to_copy", "aten::cat",
+        "aten::sum",  "aten::fill_", "aten::zero_", "aten::square",   "aten::mm"};
     if (!kTouch.contains(function.name())) return;
     for (const c10::IValue& output : function.outputs()) {
       if (!output.isTensor() || output.toTensor().nbytes() < large_) continue;
@@ -82,7 +82,8 @@ void expect_reports(const grid::Sizes& sizes, const GptRecipe& recipe) {
     // Half of the rank's smallest part of a hidden state.
     const std::int64_t rows = recipe.micro_batch * recipe.model.context;
     const auto elements = static_cast<std::size_t>(rows * recipe.model.width / grid.ranks() / 2);
-    Unreported unreported(elements * c10::elementSize(recipe.model.precision.compute) / 2);
+    Unreported unreported(elements * c10::elementSize(recipe.model.execution.precision.compute) /
+                          2);
     {
       const comm::Observation observation = world.observe(unreported);
       trainer.step(2, small_samples());
@@ -100,8 +101,8 @@ TEST(Reported, IsEverythingThatLibtorchDoesToLargeTensors) {
         grid::Sizes{.z = 2, .data = 2}, grid::Sizes{.data = 2, .pipe = 2}}) {
     for (const bool checkpoint : {false, true}) {
       GptRecipe recipe = small_recipe(true, 8);
-      recipe.model.checkpoint = checkpoint;
-      if (checkpoint) recipe.model.precision = nn::Precision::bf16();
+      recipe.model.execution.checkpoint = checkpoint;
+      if (checkpoint) recipe.model.execution.precision = nn::Precision::bf16();
       if (checkpoint && sizes.pipe == 1) recipe.optimizer.zero = optim::Zero::kGradients;
       expect_reports(sizes, recipe);
     }
@@ -110,9 +111,9 @@ TEST(Reported, IsEverythingThatLibtorchDoesToLargeTensors) {
 
 TEST(Reported, SoItIsWithSumma) {
   GptRecipe recipe = small_recipe(true, 8);
-  recipe.model.product = nn::ProductKind::kSumma;
+  recipe.model.execution.product = nn::ProductKind::kSumma;
   expect_reports({.x = 2, .y = 2}, recipe);
-  recipe.model.precision = nn::Precision::bf16();
+  recipe.model.execution.precision = nn::Precision::bf16();
   expect_reports({.x = 2, .y = 2, .z = 2}, recipe);
 }
 

@@ -21,7 +21,7 @@ Recipe small_recipe(bool tied, std::int64_t steps) {
   recipe.model.context = 8;
   recipe.model.dropout = 0.1;
   recipe.model.tied = tied;
-  recipe.model.precision = nn::Precision::float64();
+  recipe.model.execution.precision = nn::Precision::float64();
   recipe.batch = 16;
   recipe.micro_batch = 8;
   recipe.learning_rate = {.largest = 1e-2, .smallest = 1e-3, .warmup = 3, .steps = steps};

@@ -152,7 +152,7 @@ TEST(Steady, PassesAndTheirPhases) {
   const std::map<Phase, double> kept = products(recipe);
   EXPECT_EQ(kept.size(), 2U);
   EXPECT_EQ(kept.at(Phase::kBackward), 2 * kept.at(Phase::kForward));
-  recipe.model.checkpoint = true;
+  recipe.model.execution.checkpoint = true;
   const std::map<Phase, double> again = products(recipe);
   EXPECT_EQ(again.size(), 3U);
   EXPECT_EQ(again.at(Phase::kForward), kept.at(Phase::kForward));

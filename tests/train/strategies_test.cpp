@@ -162,7 +162,7 @@ TEST(EveryStrategy, OfALlamaOverlapsAndPipelinesLikeOneRank) {
 std::size_t expect_closed_forms(const std::vector<Named>& strategies) {
   for (const Named& one : strategies) {
     const grid::Grid grid(one.config.parallel.sizes);
-    const Recipe recipe = recipe_of(one.config);
+    const train::Recipe recipe = recipe_of(one.config);
     on_threads(grid.ranks(), [&](comm::World& world) {
       const CallsBy own = counted(train::record_step(world, grid, recipe, small_samples()).counts);
       const std::string wrong = difference(own, closed_form(grid, recipe, world.rank()));
@@ -190,6 +190,33 @@ TEST(EveryStrategy, SendsWhatItsClosedFormSaysInSeveralPasses) {
   EXPECT_EQ(expect_closed_forms(8, config, all_names()), 9);
   config.train.checkpoint_activations = true;
   config.model.tied = false;
+  EXPECT_EQ(expect_closed_forms(8, config, all_names()), 9);
+}
+
+/// One head of keys and values for all, or two.
+Config llama_of(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads) {
+  Config config = llama_of(config_of(batch, 32, heads));
+  config.model.kv_heads = kv_heads;
+  config.model.width = heads * heads / kv_heads;  // a head can be cut into slices for its sharers
+  return config;
+}
+
+TEST(EveryStrategy, OfALlamaSendsWhatItsClosedFormSays) {
+  for (const std::int64_t kv_heads : {1, 2}) {
+    const Config of_eight = llama_of(16, 8, kv_heads);
+    EXPECT_EQ(expect_closed_forms(8, of_eight, all_names()), 9);
+    EXPECT_EQ(expect_closed_forms({summa2d_with_data(of_eight)}), 1);
+    EXPECT_EQ(expect_closed_forms(4, llama_of(8, 8, kv_heads), all_names()), 9);
+    EXPECT_EQ(expect_closed_forms(16, llama_of(16, 16, kv_heads), all_names()), 9);
+  }
+}
+
+TEST(EveryStrategy, OfALlamaSendsWhatItsClosedFormSaysInSeveralPasses) {
+  Config config = llama_of(32, 8, 2);
+  config.train.micro_batch = 8;
+  EXPECT_EQ(expect_closed_forms(8, config, all_names()), 9);
+  config.train.checkpoint_activations = true;
+  config.model.tied = true;
   EXPECT_EQ(expect_closed_forms(8, config, all_names()), 9);
 }
 

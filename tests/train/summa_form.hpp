@@ -1,15 +1,14 @@
-// What a training step of a GPT by SUMMA communicates, written down by hand as in docs/summa.md.
-// SPDX-License-Identifier: Apache-2.0
+// What a training step of a GPT or a Llama by SUMMA communicates, written down by hand as in
+// docs/summa.md. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "fourfold/train/trainer.hpp"
 
-#include "tests/train/gpt_recipe.hpp"
 #include "tests/train/operations.hpp"
 
 namespace fourfold::test {
 
 /// Of one step of one rank, without a pipeline.
-CallsBy summa_form(const grid::Grid& grid, const GptRecipe& recipe, int rank);
+CallsBy summa_form(const grid::Grid& grid, const train::Recipe& recipe, int rank);
 
 }  // namespace fourfold::test

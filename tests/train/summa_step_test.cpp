@@ -29,7 +29,7 @@ Recipe recipe_of(bool tied = true, std::int64_t steps = 6) {
 }
 
 Recipe summa(Recipe recipe) {
-  recipe.model.product = nn::ProductKind::kSumma;
+  recipe.model.execution.product = nn::ProductKind::kSumma;
   return recipe;
 }
 
@@ -61,8 +61,8 @@ TEST(SummaStep, ADryRunDoesWhatARealRunDoesAndWhatTheFormsSay) {
     for (const bool checkpoint : {false, true}) {
       for (const Overlap& overlap : {Overlap(), Overlap::none()}) {
         Recipe recipe = summa(recipe_of(!checkpoint));
-        recipe.model.checkpoint = checkpoint;
-        if (checkpoint) recipe.model.precision = nn::Precision::bf16();
+        recipe.model.execution.checkpoint = checkpoint;
+        if (checkpoint) recipe.model.execution.precision = nn::Precision::bf16();
         recipe.overlap = overlap;
         on_threads(grid.ranks(), [&](comm::World& world) { compare(world, grid, recipe); });
       }
@@ -99,7 +99,7 @@ void expect_to_follow(const Wanted& wanted) {
       if (!wanted(sizes.z)) continue;
       const grid::Grid grid(sizes);
       Recipe recipe = summa(recipe_of(tied));
-      recipe.model.checkpoint = !tied;
+      recipe.model.execution.checkpoint = !tied;
       on_threads(grid.ranks(), [&](comm::World& world) {
         const double worst = difference(train_on(world, grid, recipe), alone);
         expect_on_all_ranks(world, worst <= 1e-10, concat(grid, ": ", worst));

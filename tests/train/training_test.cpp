@@ -52,8 +52,8 @@ TEST_P(TrainingOnGridsOf8, FollowsOneRank) {
   for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
     for (const bool checkpoint : {false, true}) {
       Recipe recipe = recipe_of();
-      recipe.model.activations = activations;
-      recipe.model.checkpoint = checkpoint;
+      recipe.model.execution.activations = activations;
+      recipe.model.execution.checkpoint = checkpoint;
       on_threads(8, [&](comm::World& world) {
         const double worst = difference(train_on(world, grid, recipe), kAlone);
         expect_on_all_ranks(world, worst <= 1e-10, concat(grid, ": ", worst));
@@ -88,7 +88,7 @@ TEST(Training, TwoRunsAreBitEqual) {
   for (const nn::Precision precision :
        {nn::Precision::float32(), nn::Precision::bf16(), nn::Precision::float64()}) {
     Recipe recipe = recipe_of();
-    recipe.model.precision = precision;
+    recipe.model.execution.precision = precision;
     std::vector<StepResult> runs[2];
     for (std::vector<StepResult>& run : runs) {
       on_threads(4, [&](comm::World& world) {
@@ -117,7 +117,7 @@ TEST(Training, ValidationOnGrids) {
   EXPECT_NEAR(expected, std::log(37.0), 0.1);
   for (const bool checkpoint : {false, true}) {
     Recipe given = recipe;
-    given.model.checkpoint = checkpoint;
+    given.model.execution.checkpoint = checkpoint;
     for (const grid::Sizes& sizes :
          {grid::Sizes{.x = 2, .y = 2, .z = 2}, grid::Sizes{.y = 2, .data = 4}}) {
       on_threads(8, [&](comm::World& world) {

@@ -1,5 +1,6 @@
 // What ranks along data keep a part of does not change what they compute: only bytes and memory.
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include "fourfold/train/dry_run.hpp"
@@ -95,14 +96,14 @@ TEST(Zero, EachLevelKeepsLess) {
 /// All levels make the same sums, and these are those of float64 but for the rounding.
 TEST(Zero, MixedTypes) {
   Recipe exact = recipe_of(Zero::kMoments);
-  exact.model.precision = nn::Precision::bf16();
+  exact.model.execution.precision = nn::Precision::bf16();
   exact.batch = exact.micro_batch;
   const std::vector<train::StepResult> reference = train_reference(exact, kSteps, read_sample);
   for (const Zero zero : kLevels) {
     std::vector<train::StepResult> results[2];
     for (int run = 0; run < 2; ++run) {
       Recipe recipe = recipe_of(run == 0 ? Zero::kMoments : zero);
-      recipe.model.precision = nn::Precision::bf16();
+      recipe.model.execution.precision = nn::Precision::bf16();
       recipe.batch = recipe.micro_batch;
       on_threads(4, [&](comm::World& world) {
         const auto mine = train_on(world, grid::Grid({.data = 4}), recipe);
