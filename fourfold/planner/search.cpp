@@ -112,23 +112,16 @@ class Search {
 };
 
 void Search::collect() {
-  std::string why;
-  std::map<std::string, Workload> loads;  // SUMMA's products are other ones
+  Candidate plain;
+  plain.micro_batch = config_->train.batch;
+  const Workload load = workload_of(train::recipe_of(apply(*config_, plain)));
   for (const std::string& name : spec_->strategies) {
     const config::Strategy& strategy = config::strategy_of(name);
     Candidates all = candidates_of(*config_, strategy, spec_->ranks, spec_->freedom);
     for (const auto& [reason, count] : all.rejected) result_.rejected[reason] += count;
-    if (all.list.empty()) continue;
-    const std::string kind = "4d";
-    if (!loads.contains(kind)) {
-      Candidate plain;
-      plain.strategy = kind;
-      plain.micro_batch = config_->train.batch;
-      loads[kind] = workload_of(train::recipe_of(apply(*config_, plain)));
-    }
     for (Candidate& candidate : all.list) {
       ++result_.considered;
-      const Bytes least = least_memory(loads[kind], candidate);
+      const Bytes least = least_memory(load, candidate);
       if (least > spec_->memory) {
         reject_for_memory(candidate, least);
         continue;
@@ -142,8 +135,7 @@ void Search::collect() {
       for (const Placement& placement : placements) {
         candidate.placement = placement;
         one.placements.emplace_back(
-            lower_bound(loads[kind], candidate, config_->train.batch, *cluster_).value(),
-            placement);
+            lower_bound(load, candidate, config_->train.batch, *cluster_).value(), placement);
       }
       std::stable_sort(one.placements.begin(), one.placements.end(),
                        [](const auto& a, const auto& b) { return a.first < b.first; });
