@@ -16,7 +16,9 @@
 #include "fourfold/config/value.hpp"
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/planner/choose.hpp"
+#include "fourfold/planner/read_plans.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/train/settle.hpp"
 #include "fourfold/train/shared_dataset.hpp"
 
 #include "apps/fourfold/commands.hpp"
@@ -35,6 +37,7 @@ struct Options {
   config::Source source;
   std::string grid;  ///< only to refuse it
   std::string strategies = "all";
+  std::string plans;  ///< a file of fourfold plan
   std::int64_t steps = 5;
   std::optional<int> threads;
   std::string remark;  ///< about the machine
@@ -60,11 +63,44 @@ void show(const train::BenchRow& row) {
   if (!row.refused.empty()) {
     std::printf("%s does not run here\n", row.strategy.c_str());
   } else {
-    std::printf("%s on %s: %.3f s a step, loss %.6f\n", row.strategy.c_str(),
-                grid::to_string(row.sizes).c_str(), row.step.value(), row.loss);
+    const std::string predicted =
+        row.predicted > Seconds() ? concat(" (predicted ", row.predicted, ")") : std::string();
+    std::printf("%s on %s: %.3f s a step%s, loss %.6f\n", row.strategy.c_str(),
+                grid::to_string(row.sizes).c_str(), row.step.value(), predicted.c_str(), row.loss);
     if (!row.warning.empty()) std::printf("%s\n", row.warning.c_str());
   }
   std::fflush(stdout);
+}
+
+/// The plans of the file as configurations that run here.
+std::vector<train::Planned> plans_of(const std::string& file, const config::Config& config,
+                                     int ranks) {
+  std::vector<train::Planned> plans;
+  for (const planner::ReadPlan& plan : planner::read_plans(file)) {
+    const int planned = plan.candidate.ranks();
+    if (planned != ranks) {
+      throw ConfigError(concat("--plans ", file, " is for ", planned, " ranks, and these are ",
+                               ranks, "; make it with fourfold plan --gpus ", ranks));
+    }
+    plans.push_back({planner::apply(config, plan.candidate), plan.step});
+    train::check_fit(plans.back().config);
+  }
+  return plans;
+}
+
+train::Bench measure(comm::World& world, const Options& options, const config::Config& config,
+                     const train::Dataset& data, const train::Console& console) {
+  if (!options.plans.empty()) {
+    return train::compare(world, data, plans_of(options.plans, config, world.size()), options.steps,
+                          show);
+  }
+  const train::Choose choose = [&console](comm::World& ranks, config::Config& one,
+                                          std::optional<train::Prediction>& predicted) {
+    return planner::choose(ranks, one, predicted, console);
+  };
+  return train::compare(world, config, data,
+                        with_auto(options.strategies, options.threads.has_value()), options.steps,
+                        show, choose);
 }
 
 /// The part of one rank.
@@ -72,13 +108,7 @@ void bench(comm::World& world, const Options& options, config::Config config) {
   const train::Console console = make_console();
   if (world.rank() == 0 && !options.remark.empty()) console.say(options.remark);
   const train::Dataset data = train::open_shared_dataset(world, config, console.show);
-  const train::Choose choose = [&console](comm::World& ranks, config::Config& one,
-                                          std::optional<train::Prediction>& predicted) {
-    return planner::choose(ranks, one, predicted, console);
-  };
-  const train::Bench result = train::compare(
-      world, config, data, with_auto(options.strategies, options.threads.has_value()),
-      options.steps, show, choose);
+  const train::Bench result = measure(world, options, config, data, console);
   if (world.rank() != 0) return;
   std::printf("\n%d ranks, %lld steps each, of %lld sequences of %lld tokens; MB are 10^6 bytes\n",
               world.size(), static_cast<long long>(options.steps),
@@ -114,6 +144,7 @@ int run(Options& options, char** argv) {
   config::Config config = config::read(options.source);
   config.train.init_from.clear();  // every strategy starts with the same random weights
   static_cast<void>(with_auto(options.strategies, options.threads.has_value()));
+  if (!options.plans.empty()) static_cast<void>(planner::read_plans(options.plans));
   if (options.steps < 1) throw ConfigError("--steps must be at least 1");
   if (!options.json.empty()) check_writable("--json", options.json);
   check_threads(options);
@@ -149,6 +180,9 @@ void add_bench(CLI::App& app, Command& command) {
   add_rank_options(*bench, options->ranks);
   bench->add_option("--strategies", options->strategies, "all, or some with commas between them")
       ->capture_default_str();
+  bench->add_option("--plans", options->plans,
+                    "instead of --strategies: measure the plans that fourfold plan --json wrote to "
+                    "this file, beside what it predicted");
   bench->add_option("--steps", options->steps, "of each strategy")->capture_default_str();
   bench->add_option("--threads", options->threads,
                     "instead of --ranks: so many ranks as threads of this process, to see bytes "

@@ -180,26 +180,48 @@ std::optional<Config> settled(comm::World& world, const Config& config, BenchRow
   return one;
 }
 
+FlopsPerSecond rate_of(comm::World& world, const Config& config) {
+  const Mesh all(world, grid::Grid({.data = world.size()}));
+  return peak_rate(all, config.device, recipe_of(config).model->execution().precision.compute);
+}
+
+void measure(BenchRow& row, comm::World& world, const Config& config, const Dataset& data,
+             std::int64_t steps, const Bench& bench) {
+  row.sizes = config.parallel.sizes;
+  row.passes = config.train.batch / config.train.micro_batch;
+  row.chunks = config.parallel.chunks;
+  measure(row, world, config, data, steps, bench.gemm_flops);
+}
+
 }  // namespace
 
 Bench compare(comm::World& world, const Config& config, const Dataset& data,
               const std::vector<std::string>& strategies, std::int64_t steps,
               const std::function<void(const BenchRow&)>& tell, const Choose& choose) {
   Bench bench;
-  {
-    const Mesh all(world, grid::Grid({.data = world.size()}));
-    bench.gemm_flops =
-        peak_rate(all, config.device, recipe_of(config).model->execution().precision.compute);
-  }
+  bench.gemm_flops = rate_of(world, config);
   for (const std::string& name : strategies) {
     BenchRow row;
     row.strategy = name;
     if (const std::optional<Config> one = settled(world, config, row, choose)) {
-      row.sizes = one->parallel.sizes;
-      row.passes = one->train.batch / one->train.micro_batch;
-      row.chunks = one->parallel.chunks;
-      measure(row, world, *one, data, steps, bench.gemm_flops);
+      measure(row, world, *one, data, steps, bench);
     }
+    if (world.rank() == 0) tell(row);
+    bench.rows.push_back(row);
+  }
+  return bench;
+}
+
+Bench compare(comm::World& world, const Dataset& data, const std::vector<Planned>& plans,
+              std::int64_t steps, const std::function<void(const BenchRow&)>& tell) {
+  Bench bench;
+  if (plans.empty()) return bench;
+  bench.gemm_flops = rate_of(world, plans.front().config);
+  for (const Planned& plan : plans) {
+    BenchRow row;
+    row.strategy = plan.config.parallel.strategy;
+    row.predicted = plan.predicted;
+    measure(row, world, plan.config, data, steps, bench);
     if (world.rank() == 0) tell(row);
     bench.rows.push_back(row);
   }

@@ -30,7 +30,7 @@ struct BenchRow {
   grid::Sizes sizes{};
   std::int64_t passes = 1;  ///< micro-batches of a step
   int chunks = 1;
-  Seconds predicted{};  ///< of `auto`; 0: not predicted
+  Seconds predicted{};  ///< of `auto` and of plans; 0: not predicted
   Seconds step{};       ///< the median of the times of the slowest rank in each step
   double exposed = 0;   ///< share of the step that compute is blocked, the mean of all ranks
   std::map<std::string, Extent> sent;  ///< bytes of a step by the axes of the groups
@@ -58,6 +58,16 @@ config::Config with_strategy(const config::Config& config, const std::string& st
 Bench compare(comm::World& world, const config::Config& config, const Dataset& data,
               const std::vector<std::string>& strategies, std::int64_t steps,
               const std::function<void(const BenchRow&)>& tell, const Choose& choose = {});
+
+/// A configuration whose grid and settings are chosen, and the time that was predicted for a step.
+struct Planned {
+  config::Config config;
+  Seconds predicted{};
+};
+
+/// The same for given configurations.
+Bench compare(comm::World& world, const Dataset& data, const std::vector<Planned>& plans,
+              std::int64_t steps, const std::function<void(const BenchRow&)>& tell);
 
 /// The tables for people, and the same results for programs.
 std::string to_table(const Bench& bench);

@@ -101,6 +101,7 @@ std::string to_json(const Bench& bench, int ranks) {
     one["micro_batches"] = row.passes;
     one["chunks"] = row.chunks;
     one["step_seconds"] = row.step.value();
+    if (row.predicted > Seconds()) one["predicted_step_seconds"] = row.predicted.value();
     one["exposed_share"] = row.exposed;
     one["bytes"] = json_of(row.bytes);
     one["messages"] = json_of(row.messages);
