@@ -65,9 +65,10 @@ ip netns exec "$switch" true 2>"$work/error" || fail 77 "no network namespaces h
 ip -n "$switch" link add bridge type bridge
 ip -n "$switch" link set bridge up
 
-# A limit of R Mbit/s on what leaves a device, with room for 50 ms of it.
+# A limit of R Mbit/s on what leaves a device, with room for 50 ms of it. What may pass at once after a pause is
+# small, so that also slow links carry short messages at their own speed.
 shape() { # namespace device
-  local burst=$(( ${mbit%.*} * 1000 / 8 + 200000 ))
+  local burst=$(( ${mbit%.*} * 1000 / 8 + 32000 ))
   if [ "$delay" != 0 ]; then
     tc -n "$1" qdisc add dev "$2" root handle 1: netem delay "${delay}ms" limit 100000
     tc -n "$1" qdisc add dev "$2" parent 1: handle 2: tbf rate "${mbit}mbit" burst $burst latency 50ms

@@ -18,6 +18,7 @@
 #include "fourfold/planner/choose.hpp"
 #include "fourfold/planner/read_plans.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/train/accuracy.hpp"
 #include "fourfold/train/settle.hpp"
 #include "fourfold/train/shared_dataset.hpp"
 
@@ -103,6 +104,16 @@ train::Bench measure(comm::World& world, const Options& options, const config::C
                         show, choose);
 }
 
+/// How well the predictions agree with what was measured; empty for fewer than two predictions.
+std::string accuracy_of(const train::Bench& bench) {
+  std::vector<train::PredictedAndMeasured> pairs;
+  for (const train::BenchRow& row : bench.rows) {
+    if (row.predicted > Seconds()) pairs.push_back({row.predicted.value(), row.step.value()});
+  }
+  if (pairs.size() < 2) return {};
+  return to_string(train::accuracy_of(pairs), pairs.size());
+}
+
 /// The part of one rank.
 void bench(comm::World& world, const Options& options, config::Config config) {
   const train::Console console = make_console();
@@ -115,6 +126,8 @@ void bench(comm::World& world, const Options& options, config::Config config) {
               static_cast<long long>(config.train.batch),
               static_cast<long long>(config.model.context));
   std::printf("\n%s", train::to_table(result).c_str());
+  const std::string accuracy = accuracy_of(result);
+  if (!accuracy.empty()) std::printf("\npredicted and measured steps of %s\n", accuracy.c_str());
   if (options.threads) {
     std::printf(
         "\nRanks are threads of one process here: losses, bytes, messages and memory are those "

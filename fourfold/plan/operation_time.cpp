@@ -29,15 +29,20 @@ double largest_chunk(const Collective& c, int p) {
 }
 
 OperationTime made(const Link& link, double latency, double transfer) {
-  return {Seconds(latency), Seconds(transfer), link.inside_load, link.nic_load};
+  return {.latency = Seconds(latency),
+          .transfer = Seconds(transfer),
+          .inside_load = link.inside_load,
+          .nic_load = link.nic_load};
 }
 
 /// One after the other. Loads are averaged over the transfer.
 OperationTime then(const OperationTime& a, const OperationTime& b) {
   const Seconds transfer = a.transfer + b.transfer;
   const double part = transfer > Seconds() ? a.transfer / transfer : 1;
-  return {a.latency + b.latency, transfer, a.inside_load * part + b.inside_load * (1 - part),
-          a.nic_load * part + b.nic_load * (1 - part)};
+  return {.latency = a.latency + b.latency,
+          .transfer = transfer,
+          .inside_load = a.inside_load * part + b.inside_load * (1 - part),
+          .nic_load = a.nic_load * part + b.nic_load * (1 - part)};
 }
 
 /// The members on one host, and one member of each host.
@@ -90,11 +95,8 @@ class Own {
         return doubling(c);
       case Algorithm::kCirculant:
         return circulant(c);
-      case Algorithm::kTree: {
-        const int steps = schedule::rounds_of(p_);
-        return made(ring_, steps * ring_.farthest_latency.value(),
-                    steps * bytes_of(c) / ring_.bandwidth.value());
-      }
+      case Algorithm::kTree:
+        return tree(c);
       case Algorithm::kChain:
         return chain(c);
       case Algorithm::kPair:
@@ -152,12 +154,27 @@ class Own {
     return rounds(schedule::rounds_of(p_), (p_ - 1) * largest_chunk(c, p_));
   }
 
+  /// The way from or to a root, which takes so long until the last member is done. All members but
+  /// one send the tensor once.
+  OperationTime from_root(const Collective& c, double first_hop, double total) const {
+    const double transfer = bytes_of(c) / ring_.bandwidth.value() * (p_ - 1) / p_;
+    OperationTime time = made(ring_, total - transfer, transfer);
+    time.fill = Seconds(std::max(0.0, total - transfer - first_hop));
+    return time;
+  }
+
+  OperationTime tree(const Collective& c) const {
+    const double hop = ring_.farthest_latency.value();
+    return from_root(c, hop,
+                     schedule::rounds_of(p_) * (hop + bytes_of(c) / ring_.bandwidth.value()));
+  }
+
   OperationTime chain(const Collective& c) const {
     const schedule::Segments segments = schedule::segments_of(c.priority, reach_);
     const double segment = std::min(static_cast<double>(segments.bytes.value()), bytes_of(c));
     const double bandwidth = ring_.bandwidth.value();
-    const double first = (p_ - 1) * ring_.latency.value() + (p_ - 2) * segment / bandwidth;
-    return made(ring_, first, bytes_of(c) / bandwidth);
+    const double hop = ring_.latency.value();
+    return from_root(c, hop, (p_ - 1) * hop + ((p_ - 2) * segment + bytes_of(c)) / bandwidth);
   }
 
   int p_;

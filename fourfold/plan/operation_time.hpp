@@ -17,6 +17,10 @@ struct OperationTime {
   Seconds transfer;
   double inside_load = 0;
   double nic_load = 0;
+  /// The part of the latency in which some members are done and others have not begun. It is hidden
+  /// where an operation follows another one in its queue: members go on to the next operation as
+  /// soon as their own part is done.
+  Seconds fill{};
 
   Seconds total() const { return latency + transfer; }
   bool operator==(const OperationTime&) const = default;

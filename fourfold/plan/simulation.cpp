@@ -177,11 +177,12 @@ void Simulation::issue(std::size_t place, std::size_t channel) {
       static_cast<std::size_t>(std::find(places.begin(), places.end(), place) - places.begin());
   ++lines_[channel].issued[index];
   if (record_) lines_[channel].issued_at[index].push_back(now_);
-  start(channel);
+  start(channel, false);
 }
 
-/// Begins the next operation of the channel if all of its places have issued it.
-void Simulation::start(std::size_t channel) {
+/// Begins the next operation of the channel if all of its places have issued it. `follows`: it was
+/// issued while the one before was under way.
+void Simulation::start(std::size_t channel, bool follows) {
   Line& line = lines_[channel];
   if (line.running) return;
   for (const std::size_t issued : line.issued) {
@@ -192,7 +193,7 @@ void Simulation::start(std::size_t channel) {
   line.sending = false;
   line.began = now_;
   line.left = time.transfer.value();
-  line.end = now_ + time.latency.value();
+  line.end = now_ + (follows ? time.latency - time.fill : time.latency).value();
   running_.push_back(channel);
   set_busy(program_.channels[channel], 1);
 }
@@ -224,7 +225,7 @@ void Simulation::finish(std::size_t channel) {
   ++line.done;
   std::erase(running_, channel);
   set_busy(shape, -1);
-  start(channel);
+  start(channel, true);
   for (const std::size_t place : shape.places) {
     const Stream& stream = streams_[place];
     if (!stream.waiting) continue;

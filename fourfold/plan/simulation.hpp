@@ -72,7 +72,7 @@ class Simulation {
   void begin_compute(std::size_t place, double seconds);
   void end_wait(std::size_t place);
   void issue(std::size_t place, std::size_t channel);
-  void start(std::size_t channel);
+  void start(std::size_t channel, bool follows);
   void transfer(std::size_t channel);
   void finish(std::size_t channel);
   void set_busy(const Channel& channel, int change);

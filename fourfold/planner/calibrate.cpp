@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
@@ -71,6 +72,23 @@ class DeviceProbe {
 
   void set_ranks_here(int ranks) { here_ = ranks; }
   const tensor::Mesh& mesh() const { return mesh_; }
+
+  /// Pieces of compute of about two milliseconds.
+  Work short_work(FlopsPerSecond rate) {
+    const double side = std::cbrt(2e-3 * rate.value() / 2);
+    const auto whole = std::max<std::int64_t>(1, static_cast<std::int64_t>(side));
+    const Tensor a = at::ones({whole, whole}, at::kFloat);
+    const Tensor out = at::empty({whole, whole}, at::kFloat);
+    return [this, a, out](int times, const std::function<void()>& after_each) {
+      device_->begin_step();
+      for (int i = 0; i < times; ++i) {
+        Tensor result = out;
+        tensor::product(mesh_, "product", result, a, a);
+        after_each();
+      }
+      device_->end_step();
+    };
+  }
 
   Seconds product_time(DType dtype, std::int64_t side) {
     const auto options = at::TensorOptions(tensor::scalar_type_of(dtype));
@@ -228,7 +246,8 @@ cluster::Cluster calibrate(comm::World& world, const CalibrationSpec& spec) {
   result.device = probe.run();
   result.network.library = cluster::Library::kFourfold;
   result.network.measured =
-      measure_groups(world, everyone, result.gpus_per_host, spec.rounds, spec.show);
+      measure_groups(world, everyone, result.gpus_per_host, spec.rounds,
+                     probe.short_work(result.device.f32), spec.show);
   summarise_links(result.network);
   if (spec.show && world.rank() == 0) spec.show("compute while ranks communicate");
   result.device.slowdown = slowdown_of(probe, everyone);

@@ -56,11 +56,17 @@ Recorded record(const config::Config& config, const Candidate& candidate, const 
   train::Recipe recipe = train::recipe_of(apply(config, small));
   const std::int64_t all = recipe.model->blocks();
   const std::int64_t blocks = size.blocks * size.places * candidate.chunks;
-  // The same share of the weights of a rank can be kept.
+  // The same share of the weights of a rank can be kept, and its weights are as many segments
+  // along data: what cannot overlap with compute is the last segment of the gradients and the first
+  // one of the new weights, so both must be as large a part of the step as in the whole one.
   const double stages = static_cast<double>(candidate.sizes.pipe) * candidate.chunks;
   const double share = static_cast<double>(size.blocks) * stages / static_cast<double>(all);
-  recipe.overlap.keep =
-      static_cast<std::int64_t>(static_cast<double>(recipe.overlap.keep) * std::min(1.0, share));
+  const auto shared = [&](std::int64_t bytes) {
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(static_cast<double>(bytes) * std::min(1.0, share)));
+  };
+  recipe.overlap.keep = shared(recipe.overlap.keep);
+  recipe.overlap.segment = shared(recipe.overlap.segment);
   recipe.model = recipe.model->with_blocks(std::min(all, blocks));
   recipe.batch = size.passes * recipe.micro_batch;
   const grid::Grid grid(small.sizes, small.placement);

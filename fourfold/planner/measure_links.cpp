@@ -57,16 +57,31 @@ class Gather {
   std::vector<float> out_;
 };
 
+/// The latency of one step of an operation with little data.
+Seconds latency_of(const comm::Communicator& comm, const comm::Communicator& everyone, int rounds,
+                   const Work& work) {
+  // Many short rounds: a pause of the machine spoils one of them, not the median.
+  constexpr int kInARow = 4;
+  const int short_rounds = 7 * rounds;
+  Gather little(comm, 64);
+  little.run(kInARow);
+  Seconds time = slowest(everyone, short_rounds, [&] { little.run(kInARow); });
+  if (work) {
+    const Seconds alone = slowest(everyone, short_rounds, [&] { work(kInARow, [] {}); });
+    const Seconds both =
+        slowest(everyone, short_rounds, [&] { work(kInARow, [&] { little.run(1); }); });
+    time = std::max(time, both - alone);
+  }
+  return time * (1 / (kInARow * little.steps()));
+}
+
 }  // namespace
 
 cluster::MeasuredGroup measure_group(const comm::Communicator& comm,
                                      const comm::Communicator& everyone,
-                                     const cluster::GroupShape& shape, int rounds) {
-  constexpr int kInARow = 10;
-  Gather little(comm, 64);
-  little.run(kInARow);
-  const Seconds latency =
-      slowest(everyone, rounds, [&] { little.run(kInARow); }) * (1 / (kInARow * little.steps()));
+                                     const cluster::GroupShape& shape, int rounds,
+                                     const Work& work) {
+  const Seconds latency = latency_of(comm, everyone, rounds, work);
   // First some bytes to see how many are needed.
   std::int64_t bytes = 64 << 10;
   double bandwidth = 0;
@@ -90,7 +105,7 @@ Seconds slowest(const comm::Communicator& everyone, int rounds, const std::funct
 
 std::vector<cluster::MeasuredGroup> measure_groups(
     comm::World& world, const comm::Communicator& everyone, int ranks_per_host, int rounds,
-    const std::function<void(const std::string&)>& show) {
+    const Work& work, const std::function<void(const std::string&)>& show) {
   std::vector<cluster::MeasuredGroup> found;
   std::set<cluster::GroupShape> seen;
   const int ranks = world.size();
@@ -104,7 +119,7 @@ std::vector<cluster::MeasuredGroup> measure_groups(
       const comm::Communicator comm = world.communicator(grid.group(Axis::kY, world.rank()));
       if (!seen.insert(shape).second) continue;
       if (show && world.rank() == 0) show(concat("links: ", shape));
-      found.push_back(measure_group(comm, everyone, shape, rounds));
+      found.push_back(measure_group(comm, everyone, shape, rounds, work));
     }
   }
   return found;

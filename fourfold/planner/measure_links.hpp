@@ -15,14 +15,20 @@ namespace fourfold::planner {
 /// rounds the median. Collective.
 Seconds slowest(const comm::Communicator& everyone, int rounds, const std::function<void()>& run);
 
-/// One kind of group, of which `comm` is that of this rank. Collective over everyone.
+/// A short piece of work of every rank, repeated so often.
+using Work = std::function<void(int times, const std::function<void()>& after_each)>;
+
+/// One kind of group, of which `comm` is that of this rank. The latency is that of operations
+/// between pieces of `work`, as in training: ranks are never ready at quite the same time. Without
+/// work it is that of operations in a row. Collective over everyone.
 cluster::MeasuredGroup measure_group(const comm::Communicator& comm,
                                      const comm::Communicator& everyone,
-                                     const cluster::GroupShape& shape, int rounds);
+                                     const cluster::GroupShape& shape, int rounds,
+                                     const Work& work = {});
 
 /// Groups of every size and distance that divide the number of ranks; each shape once. Collective.
 std::vector<cluster::MeasuredGroup> measure_groups(
     comm::World& world, const comm::Communicator& everyone, int ranks_per_host, int rounds,
-    const std::function<void(const std::string&)>& show);
+    const Work& work, const std::function<void(const std::string&)>& show);
 
 }  // namespace fourfold::planner

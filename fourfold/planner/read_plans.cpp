@@ -74,7 +74,8 @@ class PlanReader {
     if (!value.is_number_integer()) fail(concat(key, " is not a whole number"));
     const auto number = value.get<std::int64_t>();
     if (number < least || number > std::numeric_limits<Number>::max()) {
-      fail(concat(key, " is ", number, ", and must be at least ", least));
+      fail(concat(key, " is ", number, ", and must be from ", least, " to ",
+                  std::numeric_limits<Number>::max()));
     }
     return static_cast<Number>(number);
   }

@@ -44,10 +44,12 @@ std::string to_string(const DeviceRates& rates) {
 void EmulatedDevice::begin_step() {
   begin_ = now();
   clock_ = std::max(clock_, begin_);
+  in_step_ = true;
 }
 
 void EmulatedDevice::end_step() {
   if (clock_ > now()) sleep_until(clock_);
+  in_step_ = false;
   const Seconds end = now();
   lag_ += std::max(Seconds(), end - clock_);
   in_steps_ += end - begin_;
@@ -75,7 +77,7 @@ void EmulatedDevice::waited(const comm::Observed& operation,
     ends_.erase(found);
   }
   const Seconds arrived = blocked ? blocked->since : ended;
-  lag_ += std::max(Seconds(), std::min(arrived, ended) - clock_);
+  if (in_step_) lag_ += std::max(Seconds(), std::min(arrived, ended) - clock_);
   clock_ = std::max(clock_, ended);
 }
 

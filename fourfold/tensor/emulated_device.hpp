@@ -34,7 +34,7 @@ class EmulatedDevice final : public comm::Observer {
  public:
   explicit EmulatedDevice(const DeviceRates& rates) : rates_(rates) {}
 
-  /// Between steps the device is idle.
+  /// Between steps the device is idle: what is waited for there is no lag.
   void begin_step();
   void end_step();
 
@@ -53,6 +53,7 @@ class EmulatedDevice final : public comm::Observer {
   DeviceRates rates_;
   Seconds clock_;  // when the device has done all of its work so far
   Seconds begin_;  // of the step
+  bool in_step_ = false;
   Seconds lag_;
   Seconds in_steps_;
   std::mutex mutex_;                                // guards the ends

@@ -67,6 +67,26 @@ TEST(Replay, ComputeHidesAnOperation) {
   EXPECT_NEAR(replayed.places[0].compute.value(), 0.75, 1e-9);
 }
 
+/// Members go on to the next broadcast of a queue as soon as their own part of one is done.
+TEST(Replay, BroadcastsInARowFillTheirWayOnce) {
+  const Grid grid({.x = 4});
+  const Collective broadcast{.op = Op::kBroadcast, .count = 1000};  // a tree of two rounds
+  const double hop = 4000 / 1e9;
+  const auto in_a_row = [&](int count) {
+    Schedule schedule;
+    std::vector<std::int64_t> numbers;
+    for (int i = 0; i < count; ++i)
+      numbers.push_back(schedule.issue(broadcast, Axis::kX, 4, 0, 1));
+    for (const std::int64_t number : numbers) schedule.wait(number);
+    return replay_one(schedule, plain_cluster(), grid).step.value();
+  };
+  EXPECT_NEAR(in_a_row(1), 2 * hop, 1e-12);
+  EXPECT_NEAR(in_a_row(5), 2 * hop + 4 * 0.75 * hop, 1e-12);
+  Schedule apart;  // each one is waited for before the next
+  for (int i = 0; i < 5; ++i) apart.wait(apart.issue(broadcast, Axis::kX, 4, 0, 1));
+  EXPECT_NEAR(replay_one(apart, plain_cluster(), grid).step.value(), 5 * 2 * hop, 1e-12);
+}
+
 TEST(Replay, APartOfAGroupIsAGroupOfItsOwn) {
   Schedule schedule;
   schedule.wait(schedule.issue(gather(kSecond), Axis::kX, 2, 0, 1));

@@ -155,6 +155,26 @@ TEST(Search, PartsOfAStepGiveTheWhole) {
   }
 }
 
+/// Weights that travel along data in several segments, most of them behind compute.
+TEST(Search, PartsOfAStepHaveTheOverlapOfTheWhole) {
+  Config config = config_of();
+  config.model.width = 256;
+  config.model.layers = 8;
+  config.train.batch = 16;
+  config.overlap.segment_mib = 4;
+  const cluster::Cluster cluster = slow_cluster(2e8);
+  for (const grid::Sizes& sizes : {grid::Sizes{.data = 4}, grid::Sizes{.y = 2, .data = 4}}) {
+    Candidate candidate;
+    candidate.sizes = sizes;
+    candidate.micro_batch = config.train.batch;
+    const planner::Recorded whole =
+        planner::record(config, candidate, {config.model.layers, 1, 1});
+    const Seconds expected = plan::replay(whole.places, grid::Grid(sizes), cluster).step;
+    const Predicted found = Evaluation(config, candidate).price(grid::kDefaultPlacement, cluster);
+    EXPECT_NEAR(found.step / expected, 1, 0.02) << sizes;
+  }
+}
+
 TEST(Search, PlacementsDifferInWhatCrossesHosts) {
   const grid::Placement first = grid::kDefaultPlacement;
   EXPECT_EQ(planner::placements_of({.x = 8}, first, 4).size(), 1U);

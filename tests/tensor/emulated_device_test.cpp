@@ -134,6 +134,22 @@ TEST(EmulatedDevice, KnowsWhenTheMachineIsTooSlow) {
   EXPECT_LT(device.lag() - lag, Seconds(5e-3));
 }
 
+TEST(EmulatedDevice, WhatIsWaitedForOutsideOfStepsIsNoLag) {
+  EmulatedDevice device(kRates);
+  const Operation before(0);
+  before.end(device, now());
+  before.wait(device, comm::Blocked{now(), now()});  // the clock of the device has not begun
+  EXPECT_EQ(device.lag(), Seconds());
+  device.begin_step();
+  device.end_step();
+  const Seconds lag = device.lag();
+  const Operation between(1);
+  const Seconds later = now() + Seconds(1);
+  between.end(device, later);
+  between.wait(device, comm::Blocked{later, later});
+  EXPECT_EQ(device.lag(), lag);
+}
+
 TEST(EmulatedDevice, SleepsWhileOtherRanksCommunicate) {
   on_threads(2, [](comm::World& world) {
     const comm::Communicator both = world.communicator(everyone(world));
