@@ -65,15 +65,16 @@ ip netns exec "$switch" true 2>"$work/error" || fail 77 "no network namespaces h
 ip -n "$switch" link add bridge type bridge
 ip -n "$switch" link set bridge up
 
-# A limit of R Mbit/s on what leaves a device, with room for 50 ms of it. What may pass at once after a pause is
-# small, so that also slow links carry short messages at their own speed.
+# A limit of R Mbit/s on what leaves a device. What may pass at once after a pause is small, so that also slow links
+# carry short messages at their own speed. There is room for what all ranks of a host have under way: a queue that
+# overflows loses packets, and TCP may wait for 200 ms before it sends them again.
 shape() { # namespace device
   local burst=$(( ${mbit%.*} * 1000 / 8 + 32000 ))
   if [ "$delay" != 0 ]; then
     tc -n "$1" qdisc add dev "$2" root handle 1: netem delay "${delay}ms" limit 100000
-    tc -n "$1" qdisc add dev "$2" parent 1: handle 2: tbf rate "${mbit}mbit" burst $burst latency 50ms
+    tc -n "$1" qdisc add dev "$2" parent 1: handle 2: tbf rate "${mbit}mbit" burst $burst limit 16000000
   else
-    tc -n "$1" qdisc add dev "$2" root tbf rate "${mbit}mbit" burst $burst latency 50ms
+    tc -n "$1" qdisc add dev "$2" root tbf rate "${mbit}mbit" burst $burst limit 16000000
   fi
 }
 
