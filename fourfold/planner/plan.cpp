@@ -11,11 +11,12 @@ namespace fourfold::planner {
 
 namespace {
 
+/// What the cluster's devices have; less if the configuration has a lower limit.
 Bytes memory_of(const Question& question) {
   constexpr double kGib = 1 << 30;
+  const Bytes usable = question.cluster.device.usable();
   const double given = question.config.device.memory_gib;
-  if (given > 0) return Bytes(static_cast<std::int64_t>(given * kGib));
-  return question.cluster.device.usable();
+  return given > 0 ? std::min(usable, Bytes(static_cast<std::int64_t>(given * kGib))) : usable;
 }
 
 void check_ranks(const Question& question) {

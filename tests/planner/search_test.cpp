@@ -212,6 +212,19 @@ TEST(Search, SaysWhatIsMissing) {
   EXPECT_EQ(refusal(question), "--gpus 16: small has 8 (4 hosts with 2 each)");
 }
 
+TEST(Plan, TakesTheLowerOfTwoLimitsOfMemory) {
+  planner::Question question;
+  question.config = config_of();
+  question.cluster = slow_cluster(1e8);
+  question.ranks = 2;
+  const Bytes usable = question.cluster.device.usable();
+  question.config.device.memory_gib = 1e6;
+  EXPECT_EQ(planner::answer(question).question.search.memory, usable);
+  question.config.device.memory_gib = 0.5;
+  ASSERT_LT(Bytes(1 << 29), usable);
+  EXPECT_EQ(planner::answer(question).question.search.memory, Bytes(1 << 29));
+}
+
 TEST(Plan, IsTextJsonAndAPage) {
   planner::Question question;
   question.config = config_of();
