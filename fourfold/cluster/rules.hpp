@@ -72,7 +72,7 @@ struct Measure {
   }
 };
 
-inline constexpr Measure kBandwidth{1e6, 1e18, "bytes per second", "25e9"};
+inline constexpr Measure kBandwidth{1e3, 1e18, "bytes per second", "25e9"};
 inline constexpr Measure kRate{1e6, 1e21, "flop per second", "312e12"};
 inline constexpr Measure kTime{0, 1, "seconds", "5e-6"};
 
