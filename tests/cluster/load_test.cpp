@@ -191,7 +191,7 @@ TEST_F(Load, MissingAndUnknownKeys) {
 
 TEST_F(Load, ValuesThatAreNotAllowed) {
   EXPECT_EQ(refusal("nic_bandwidth = 2e+10", "nic_bandwidth = -2e10"),
-            "c.toml:32: network.nic_bandwidth = -2e+10 must be a number from 1e+06 to 1e+18, in "
+            "c.toml:32: network.nic_bandwidth = -2e+10 must be a number from 1000 to 1e+18, in "
             "bytes per second, such as 25e9");
   EXPECT_NE(refusal("nic_bandwidth = 2e+10", "nic_bandwidth = 25"), "accepted") << "GB/s";
   EXPECT_NE(refusal("nic_latency = 5e-06", "nic_latency = 5"), "accepted") << "microseconds";
