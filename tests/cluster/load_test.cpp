@@ -184,6 +184,9 @@ TEST_F(Load, MissingAndUnknownKeys) {
   EXPECT_EQ(refusal("[cluster]\n", "speed = 1\n[cluster]\n"),
             "c.toml:1: key speed stands outside of any section; the sections are [cluster], "
             "[device], [network]");
+  write_text(path("c.toml"), "network = 3\n");
+  EXPECT_EQ(refusal_of(path("c.toml")),
+            "c.toml:1: network must be a section: [network] with its keys below");
   EXPECT_EQ(refusal("nics = 2", "nics = two"),
             "c.toml:31: 'nics = two' is not valid TOML: Error while parsing boolean: expected "
             "'true', saw 'tw' (text must stand in quotes)");

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/comm/counters.hpp"
 #include "fourfold/comm/layer_scope.hpp"
 #include "fourfold/comm/phase_scope.hpp"
 #include "fourfold/comm/recorder.hpp"
@@ -170,6 +171,27 @@ TEST(Observer, AnObservationMayOutliveItsWorld) {
   }
   observation.stop();
   EXPECT_EQ(listener.told().size(), 1U);
+}
+
+TEST(Counters, CountFromAnOperationOn) {
+  const schedule::Collective collective{.op = schedule::Op::kAllReduce, .count = 10};
+  const grid::Group group;
+  comm::Counters counters(5);
+  for (const std::int64_t number : {4, 5, 6}) {
+    const Observed operation{number, collective, group};
+    counters.ended(operation, {{}, Seconds(1), Seconds(3)});
+    counters.waited(operation, Blocked{Seconds(2), Seconds(3)});
+    counters.waited(operation, std::nullopt);
+    // The operation ended while the rank began to wait.
+    counters.waited(operation, Blocked{Seconds(4), Seconds(3)});
+  }
+  const comm::Counts counts = counters.counts();
+  ASSERT_EQ(counts.size(), 1U);
+  const comm::Count& count = counts.begin()->second;
+  EXPECT_EQ(count.calls, 2);
+  EXPECT_EQ(count.payload, Bytes(80));
+  EXPECT_EQ(count.seconds, Seconds(4));
+  EXPECT_EQ(count.exposed_seconds, Seconds(2));
 }
 
 /// The progress thread may report an end while observers come and go.

@@ -4,9 +4,12 @@
 
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "fourfold/comm/layer_scope.hpp"
+#include "fourfold/comm/phase_scope.hpp"
 #include "fourfold/comm/recorder.hpp"
 
 #include "tests/support/ranks.hpp"
@@ -112,6 +115,33 @@ TEST(Recording, NumbersOperationsFromBeforeBackwards) {
   ASSERT_EQ(second.steps().size(), 3U);
   EXPECT_EQ(std::get<schedule::Wait>(second.steps()[1]), schedule::Wait{0});
   EXPECT_EQ(std::get<schedule::Wait>(second.steps()[2]), schedule::Wait{-2});
+}
+
+/// Scopes end where they began, and each thread has its own.
+TEST(Recording, KnowsThePhaseAndTheLayerOfCompute) {
+  using schedule::Phase;
+  auto world = comm::recording::open(0, 1);
+  schedule::Schedule schedule;
+  const comm::Recording recorded(world, schedule);
+  world.computed("first", {});
+  {
+    const comm::LayerScope layer("h.1");
+    const comm::PhaseScope backward(Phase::kBackward);
+    {
+      const comm::PhaseScope again(Phase::kRecompute);
+      world.computed("inner", {});
+      std::thread([&] { world.computed("elsewhere", {}); }).join();
+    }
+    world.computed("outer", {});
+  }
+  world.computed("last", {});
+  const std::vector<schedule::Step> expected = {
+      schedule::Compute{"first", {}, Phase::kForward, ""},
+      schedule::Compute{"inner", {}, Phase::kRecompute, "h.1"},
+      schedule::Compute{"elsewhere", {}, Phase::kForward, ""},
+      schedule::Compute{"outer", {}, Phase::kBackward, "h.1"},
+      schedule::Compute{"last", {}, Phase::kForward, ""}};
+  EXPECT_EQ(schedule.steps(), expected) << schedule;
 }
 
 TEST(Recording, AnyRankOfALargeGrid) {

@@ -49,7 +49,7 @@ TEST(ScheduleJson, OperationsOfEveryKindReadBackEqual) {
     Collective c{.op = op};
     if (op != Op::kBarrier) c.dtype = DType::kBF16, c.count = std::int64_t{1} << 40;
     if (op == Op::kReduce || op == Op::kAllReduce) c.reduce = schedule::ReduceOp::kMax;
-    if (op == Op::kReduce || op == Op::kSend) c.root = 3;
+    if (op == Op::kBroadcast || op == Op::kReduce || op == Op::kSend || op == Op::kRecv) c.root = 3;
     schedule.issue(c, {Axis::kY, Axis::kX}, 4, 1, 17);
   }
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kI64}) {
@@ -71,6 +71,7 @@ TEST(ScheduleJson, HasALineForEachStep) {
   schedule.compute({"linear", schedule::product_of({2, 3, 4}, DType::kF32, Bytes(104)), {}, "l"});
   schedule.issue({.op = Op::kReduceScatter, .count = 8}, Axis::kX, 2, 1, 5);
   schedule.wait(0);
+  schedule.compute({"sum", {.flops = Flops(1), .bytes = Bytes(2)}});
   EXPECT_EQ(formats::schedule_json(schedule),
             "[\n"
             R"({"compute":"linear","layer":"l","phase":"forward","work":"product","dtype":"f32",)"
@@ -81,6 +82,9 @@ TEST(ScheduleJson, HasALineForEachStep) {
             R"("reach":"host"})"
             ",\n"
             R"({"wait":0})"
+            ",\n"
+            R"({"compute":"sum","phase":"forward","work":"memory","dtype":"f32","flops":1.0,)"
+            R"("bytes":2})"
             "\n]");
 }
 
@@ -112,8 +116,10 @@ TEST(ScheduleJson, RefusesEverythingElseInOneLine) {
       {"[" + compute + R"(,{"wait":"x"}])", "step 1 of its schedule has 'wait'"},
       {R"([{"wait":0}])", "'wait' that is no whole number"},
       {concat("[", kBarrier, R"(,{"wait":-2}])"), "'wait' that is no whole number of at least -1"},
+      {concat(R"([{"wait":0},)", kBarrier, "]"), "'wait' that is no whole number"},
       {R"([{"wait":0.5}])", "'wait'"},
       {R"([{"wait":99999999999999999999}])", "'wait'"},
+      {concat("[", kBarrier, R"(,{"wait":18446744073709551615}])"), "'wait'"},  // 2^64 - 1
       {changed(compute, "\"a\"", "7"), "'compute' that is no text"},
       {changed(compute, "\"memory\"", "\"rest\""), "'work' 'rest'; it can be product, attention"},
       {changed(compute, "forward", "up"), "'phase' 'up'; it can be forward, recompute"},
@@ -128,11 +134,14 @@ TEST(ScheduleJson, RefusesEverythingElseInOneLine) {
       {changed(gather, "\"count\":8", "\"count\":9223372036854775807"), "'count'"},
       {changed(gather, "[\"x\"]", "\"x\""), "'axes' that is no list"},
       {changed(gather, "[\"x\"]", "[\"w\"]"), "'w' is not an axis"},
+      {changed(gather, "[\"x\"]", "[3]"), "'axes' that is no list of names"},
+      {changed(gather, "\"lane\":5", "\"lane\":-1"), "'lane'"},
       {changed(gather, "[\"x\"]", "[\"x\",\"x\"]"), "x twice"},
       {changed(gather, "\"index\":1", "\"index\":2"), "'index'"},
       {changed(gather, "\"group_size\":2", "\"group_size\":0"), "'group_size'"},
       {changed(gather, "\"group_size\":2", "\"group_size\":3000000000"), "'group_size'"},
       {changed(gather, "all_gather", "broadcast"), "has no 'root'"},
+      {changed(gather, "\"all_gather\"", "\"broadcast\",\"root\":2"), "'root'"},
       {changed(gather, "all_gather", "all_reduce"), "has no 'reduce'"},
       {changed(gather, "urgent", "low"), "'priority' 'low'"},
       {changed(gather, "\"host\"", "\"far\""), "'reach' 'far'"}};

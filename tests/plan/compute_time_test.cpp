@@ -23,6 +23,20 @@ TEST(ComputeTime, IsLimitedByArithmeticOrMemory) {
   EXPECT_NEAR(product(64, 0), 1e-6 + small / 20e12, 1e-12);
 }
 
+TEST(ComputeTime, DependsOnTheSmallestExtentAndTheTypeOfAProduct) {
+  const auto seconds = [](const schedule::Extent& extent, schedule::DType dtype) {
+    const schedule::Arithmetic work = schedule::product_of(extent, dtype, Bytes(0));
+    return plan::seconds_of({.name = "work", .arithmetic = work}, small_cluster()).value();
+  };
+  const double flops = 2.0 * 64 * 4096 * 4096;
+  for (const schedule::Extent& extent :
+       {schedule::Extent{64, 4096, 4096}, schedule::Extent{4096, 64, 4096},
+        schedule::Extent{4096, 4096, 64}}) {
+    EXPECT_NEAR(seconds(extent, schedule::DType::kBF16), 1e-6 + flops / 20e12, 1e-12);
+    EXPECT_NEAR(seconds(extent, schedule::DType::kF32), 1e-6 + flops / 2e12, 1e-12);
+  }
+}
+
 TEST(ComputeTime, DependsOnTheKindOfWork) {
   cluster::Cluster cluster = small_cluster();
   cluster.device.attention_efficiency = 0.5;

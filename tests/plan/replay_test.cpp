@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/plan/operation_time.hpp"
 
 #include "tests/plan/steps.hpp"
 
@@ -204,6 +205,41 @@ TEST(Replay, AWaitForTheStepBefore) {
   EXPECT_EQ(replayed.steps, 3) << "the first step waits for nothing";
 }
 
+/// Numbers below zero count from the end: -1 is the last operation of the step before.
+TEST(Replay, AWaitForOneOfSeveralOfTheStepBefore) {
+  Schedule schedule;
+  schedule.wait(-1);
+  schedule.wait(schedule.issue(gather(kSecond / 1000), Axis::kX, 2, 0, 1));
+  compute(schedule, 2);
+  schedule.issue(gather(kSecond), Axis::kY, 2, 0, 2);
+  const Replayed replayed = replay_one(schedule, plain_cluster(), kFour);
+  EXPECT_NEAR(replayed.step.value(), 3.001, 1e-9);
+  EXPECT_NEAR(replayed.places[0].exposed_by_axes.at("y").value(), 1, 1e-9);
+}
+
+/// Operations of one lane that differ in one thing only take different times.
+TEST(Replay, EveryOperationTakesItsOwnTime) {
+  Cluster cluster = plain_cluster();
+  cluster.network.nic_latency = Seconds(1e-3);
+  const Collective first = gather(1 << 20);
+  std::vector<Collective> all(5, first);
+  all[1].priority = Priority::kBackground;
+  all[2].dtype = schedule::DType::kBF16;
+  all[3].count *= 3;
+  all[4].op = Op::kAllReduce;
+  const auto alone = [&](const Collective& one) {
+    return plan::time_of(one, {.members = 2}, cluster).total().value();
+  };
+  Schedule schedule;
+  double expected = 0;
+  for (const Collective& one : all) {
+    schedule.wait(schedule.issue(one, Axis::kX, 2, 0, 1));
+    expected += alone(one);
+    EXPECT_EQ(alone(one) == alone(first), one == first) << one;
+  }
+  EXPECT_NEAR(replay_one(schedule, cluster).step.value(), expected, 1e-9);
+}
+
 TEST(Replay, GroupsOfOneCostNothing) {
   Schedule schedule;
   const auto alone = schedule.issue(gather(kSecond), Axis::kZ, 1, 0, 3);
@@ -211,6 +247,11 @@ TEST(Replay, GroupsOfOneCostNothing) {
   schedule.wait(-1);
   compute(schedule, 1);
   EXPECT_NEAR(replay_one(schedule).step.value(), 1, 1e-9);
+  // NCCL is not called for them either.
+  Cluster nccl = plain_cluster();
+  nccl.network.library = cluster::Library::kNccl;
+  nccl.device.kernel_start = Seconds(0.25);  // of the compute
+  EXPECT_NEAR(replay_one(schedule, nccl).step.value(), 1.25, 1e-9);
 }
 
 TEST(Replay, TracesCoverTheStep) {

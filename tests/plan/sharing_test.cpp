@@ -45,6 +45,19 @@ TEST(Sharing, Weights) {
   expect({{8, {{0, 0.5}}}, {1, {{0, 1}}}}, {1, 0.5});
 }
 
+/// Two flows fill resource 0; the third goes on growing until it runs at full speed, and not beyond
+/// it. A use without a load does not count.
+TEST(Sharing, AFlowGrowsOnWhenOthersHaveStopped) {
+  expect({{1, {{0, 1}}}, {1, {{0, 1}}}, {1, {{1, 0.8}}}}, {0.5, 0.5, 1});
+  expect({{1, {{0, 1}}}, {1, {{0, 1}}}, {1, {{0, 0}, {1, 0.8}}}}, {0.5, 0.5, 1});
+}
+
+/// The share of a flow is that of the resource that it uses most, wherever it stands in the list.
+TEST(Sharing, TheLargestUseIsTheShare) {
+  expect({{1, {{0, 1}, {1, 0.25}}}, {1, {{1, 1}}}}, {0.8, 0.8});
+  expect({{1, {{1, 0.25}, {0, 1}}}, {1, {{1, 1}}}}, {0.8, 0.8});
+}
+
 TEST(Sharing, TheTightestResourceDecides) {
   // The first flow uses both resources. The second is alone with it on resource 0, the others on 1:
   // a third of resource 1 is all that the first flow can use.

@@ -107,31 +107,52 @@ TEST(EmulatedDevice, WorkBeginsAfterTheOperationThatItWaitsFor) {
   EXPECT_GE((now() - end).value(), 10e-3 - kMicrosecond);
 }
 
+/// The machine computes for longer than the device would.
+void compute_for(Seconds duration) {
+  const Seconds begin = now();
+  while (now() - begin < duration) {
+  }
+}
+
 TEST(EmulatedDevice, KnowsWhenTheMachineIsTooSlow) {
   EmulatedDevice device({FlopsPerSecond(1e15), {}});
+  const Seconds earliest = now();
   device.begin_step();
-  const Seconds begin = now();
-  while (now() - begin < Seconds(5e-3)) {  // the machine computes for longer than the device
-  }
+  const Seconds latest = now();
+  compute_for(Seconds(5e-3));
   device.computed({"product", flops_of(1)});
+  // The device would have begun to wait soon after the step began. The wait itself is no lag.
+  const Seconds since = now();
+  const Seconds end = since + Seconds(50e-3);
   const Operation operation(0);
-  operation.end(device, now() + Seconds(1e-3));
-  operation.wait(device, comm::Blocked{now(), now() + Seconds(1e-3)});
-  EXPECT_GE(device.lag(), Seconds(5e-3) - Seconds(kMicrosecond));
-  const Seconds before = device.lag();
+  operation.end(device, end);
+  operation.wait(device, comm::Blocked{since, end});
+  EXPECT_GE(device.lag(), since - latest - Seconds(kMicrosecond));
+  EXPECT_LE(device.lag(), since - earliest);
   device.end_step();
-  EXPECT_GE(device.lag(), before);
-  EXPECT_GE(device.in_steps(), Seconds(5e-3));
-  // Time between steps is not the device's.
-  const Seconds lag = device.lag();
-  const Seconds pause = now();
-  while (now() - pause < Seconds(5e-3)) {
-  }
+  EXPECT_GE(now(), end - Seconds(kMicrosecond)) << "the device waits for longer than the machine";
+}
+
+TEST(EmulatedDevice, KnowsWhenTheMachineEndsAStepLate) {
+  EmulatedDevice device({FlopsPerSecond(1e15), {}});
   device.begin_step();
-  device.computed({"product", flops_of(1)});
+  compute_for(Seconds(5e-3));
+  device.end_step();
+  EXPECT_GE(device.lag(), Seconds(5e-3 - kMicrosecond));
+  // Time between steps is not the device's: it has not waited for what ended before the step.
+  const Seconds lag = device.lag();
+  compute_for(Seconds(5e-3));
+  const Operation operation(0);
   operation.end(device, now());
+  device.begin_step();
   operation.wait(device);
-  EXPECT_LT(device.lag() - lag, Seconds(5e-3));
+  EXPECT_EQ(device.lag(), lag);
+  const Seconds first = device.in_steps();
+  const Seconds begin = now();
+  compute_for(Seconds(5e-3));
+  const Seconds computed = now() - begin;
+  device.end_step();
+  EXPECT_GE(device.in_steps(), first + computed - Seconds(kMicrosecond)) << "of both steps";
 }
 
 TEST(EmulatedDevice, WhatIsWaitedForOutsideOfStepsIsNoLag) {

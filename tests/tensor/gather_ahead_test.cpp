@@ -102,6 +102,8 @@ TEST_F(GatherAheadTest, WhatIsArrivingIsTakenOneAtATime) {
 TEST_F(GatherAheadTest, UsesInARowShareIt) {
   GatherAhead ahead(false, 100);
   EXPECT_EQ(run(ahead, "aabbccbb", 0), "aAAbBBcCCBB");  // b comes again behind one other
+  EXPECT_EQ(run(ahead, "abca", 0), "aAbBcCA");          // a behind two
+  EXPECT_EQ(run(ahead, "abbcca", 0), "aAbBBcCCA");      // uses in a row are one turn
   EXPECT_EQ(run(ahead, "abcba", 0), "aAbBcCBaA");       // a behind three
 }
 
@@ -118,6 +120,7 @@ TEST_F(GatherAheadTest, HalvesShareIt) {
   };
   EXPECT_EQ(run_halves("abcadbcede"), "aAbBcCAdDBCeEDE");  // each behind up to three
   EXPECT_EQ(run_halves("aabcdaa"), "aAAbBcCdDaAA");        // two passes of both halves
+  EXPECT_EQ(run_halves("abcdea"), "aAbBcCdDeEaA");         // behind four
 }
 
 TEST_F(GatherAheadTest, KeepsTheShortestStaysThatFit) {
@@ -161,6 +164,24 @@ TEST_F(GatherAheadTest, PassesDoNotMixUpTheirUnits) {
   EXPECT_EQ(log_, "abcdaabcdaABCDAABCDA");
 }
 
+TEST_F(GatherAheadTest, ThePlanEndsWithItsPass) {
+  GatherAhead ahead(false, 10);
+  const GatherPlan plan(order("ab"), 0);
+  const GatherPlan other(order("ba"), 0);
+  ahead.begin_pass(plan, true);
+  EXPECT_THROW(ahead.begin_pass(other, false), InvariantError);
+  take_all(ahead, "ab");
+  ahead.end_pass();
+  EXPECT_THROW(ahead.begin_pass(other, false), InvariantError) << "the same pass was to follow";
+  ahead.begin_pass(plan, false);
+  take_all(ahead, "ab");
+  ahead.end_pass();
+  take_all(ahead, "ba");  // any order, without a plan
+  ahead.begin_pass(other, false);
+  take_all(ahead, "ba");
+  ahead.end_pass();
+}
+
 TEST_F(GatherAheadTest, WholeUnitsAreNoPartOfThePlan) {
   unit('b').whole = true;
   GatherAhead ahead(false, 10);
@@ -192,6 +213,27 @@ TEST(Backlog, FinishesTheOldestWhenItIsFull) {
   EXPECT_EQ(log, "||a|b|");
   backlog.drain();
   EXPECT_EQ(log, "||a|b|cd");
+}
+
+TEST(Backlog, HoldsAsMuchAsItsWindow) {
+  tensor::Backlog backlog(20);
+  std::string log;
+  for (const char name : std::string("abc")) backlog.add(10, [&log, name] { log += name; });
+  EXPECT_EQ(log, "a");
+}
+
+/// What has failed is not finished again.
+TEST(Backlog, GoesOnAfterAnError) {
+  tensor::Backlog backlog(100);
+  std::string log;
+  backlog.add(60, [] { throw CommError("lost"); });
+  backlog.add(10, [&log] { log += 'b'; });
+  EXPECT_THROW(backlog.drain(), CommError);
+  EXPECT_EQ(log, "");
+  backlog.add(50, [&log] { log += 'c'; });
+  EXPECT_EQ(log, "") << "60 bytes are no longer held";
+  backlog.drain();
+  EXPECT_EQ(log, "bc");
 }
 
 TEST(Backlog, HoldsOneOfAnySize) {

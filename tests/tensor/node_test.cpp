@@ -9,7 +9,9 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "fourfold/base/error.hpp"
 
@@ -104,6 +106,30 @@ TEST(Node, TakesUndefinedGradientsAndInputs) {
   out.sum().backward();
   EXPECT_FALSE(a.grad().defined());
   EXPECT_EQ(first(b.grad()), 1);
+}
+
+TEST(Node, IsMadeIfAnyInputNeedsAGradient) {
+  const Tensor b = leaf();
+  const Tensor out = node(
+      {leaf().detach(), b},
+      [](const variable_list& in) -> variable_list { return {in[0] + in[1]}; },
+      [](const variable_list& g) -> variable_list {
+        return {Tensor(), g[0] * 5};
+      })[0];
+  out.sum().backward();
+  EXPECT_EQ(first(b.grad()), 5);
+}
+
+/// The backward function of a node is differentiable where a graph of the gradient is wanted.
+TEST(Node, GradientsMayHaveAGraph) {
+  const Tensor a = leaf();
+  const Tensor upstream = leaf(1);
+  const Tensor out = times(a, 3);
+  const variable_list gradients =
+      torch::autograd::grad({out}, {a}, {upstream}, /*retain_graph=*/true, /*create_graph=*/true);
+  ASSERT_TRUE(gradients[0].requires_grad());
+  gradients[0].sum().backward();
+  EXPECT_EQ(first(upstream.grad()), 3);
 }
 
 TEST(Node, WantsAGradientForEachInput) {
@@ -241,6 +267,19 @@ TEST(Node, LongGraphsAreDestroyedWithoutDeepRecursion) {
   Tensor out = leaf();
   for (int i = 0; i < 200'000; ++i) out = times(out, 1);
   out = Tensor();
+}
+
+TEST(Saved, CarriesNoGraph) {
+  const Tensor doubled = leaf() * 2;
+  EXPECT_FALSE(Saved(doubled).get().requires_grad());
+  EXPECT_TRUE(Saved(doubled).get().is_alias_of(doubled));
+}
+
+/// Inference tensors do not count how often they are overwritten.
+TEST(Saved, TakesInferenceTensors) {
+  const c10::InferenceMode inference;
+  const Tensor tensor = at::ones({2});
+  EXPECT_TRUE(Saved(tensor).get().is_alias_of(tensor));
 }
 
 TEST(Saved, FindsOutThatItWasOverwritten) {
