@@ -58,6 +58,11 @@ TEST(Swiglu, RefusesOtherShapesAndDoesNothingWithMetaTensors) {
   kernels::swiglu_forward(x, out);
   kernels::swiglu_backward(out, x, dx);
   EXPECT_THROW(kernels::swiglu_forward(x, dx), InvariantError);
+  Tensor fewer_rows = at::empty({2, 4}, meta);
+  EXPECT_THROW(kernels::swiglu_forward(x, fewer_rows), InvariantError);
+  EXPECT_THROW(kernels::swiglu_backward(fewer_rows, x, dx), InvariantError);
+  Tensor narrow = at::empty({3, 6}, meta);
+  EXPECT_THROW(kernels::swiglu_backward(out, x, narrow), InvariantError) << "the gradient's shape";
 }
 
 }  // namespace
