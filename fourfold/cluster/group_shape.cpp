@@ -104,14 +104,28 @@ GroupShape part_shape(const Grid& grid, const Axes& axes, int ranks, int gpus_pe
   return counted_shape(grid, axes, ranks, gpus_per_host);
 }
 
+namespace {
+
+/// The rank at this index of a rank's group, without the other members.
+int member_of(const Grid& grid, const Axes& axes, grid::Coord coord, int index) {
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    coord[axes[a]] = index % grid.size(axes[a]);
+    index /= grid.size(axes[a]);
+  }
+  return grid.rank_of(coord);
+}
+
+}  // namespace
+
 GroupShape pair_shape(const Grid& grid, const Axes& axes, int from, int to, int gpus_per_host) {
   FOURFOLD_CHECK(gpus_per_host > 0 && from != to);
   std::map<int, int> leaving;  // by host: the ranks that send to another host
   std::map<int, int> staying;
   int distance = 1;
   for (int rank = 0; rank < grid.ranks(); ++rank) {
-    if (grid.index_along(axes, grid.coord_of(rank)) != from) continue;
-    const int peer = grid.group(axes, rank).members[static_cast<std::size_t>(to)];
+    const grid::Coord coord = grid.coord_of(rank);
+    if (grid.index_along(axes, coord) != from) continue;
+    const int peer = member_of(grid, axes, coord, to);
     distance = std::abs(peer - rank);
     const int host = rank / gpus_per_host;
     ++(peer / gpus_per_host == host ? staying : leaving)[host];

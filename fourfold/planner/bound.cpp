@@ -5,6 +5,7 @@
 #include <array>
 
 #include "fourfold/config/strategy.hpp"
+#include "fourfold/plan/operation_time.hpp"
 
 namespace fourfold::planner {
 
@@ -17,7 +18,7 @@ double share(int p) {
   return static_cast<double>(p - 1) / p;
 }
 
-/// The bytes that a rank sends along each axis for one linear layer in a step.
+/// The bytes of the tensors that are gathered or summed along each axis in a step.
 using AxisBytes = std::array<double, grid::kAxisCount>;
 
 struct Shape {
@@ -29,7 +30,7 @@ struct Shape {
 
 /// Forward: the input is gathered over p and the output summed over c. Backward: the gradient of
 /// the output is gathered over c and that of the input summed over p. Weights are gathered over z
-/// once a pass and their gradients summed; then they are summed over data and new weights gathered.
+/// and their gradients summed, without a pipeline once a pass; then they are summed over data and new weights gathered.
 void add_linear(AxisBytes& bytes, const ForwardProduct& product, const Candidate& c,
                 const Shape& shape, bool transposed) {
   const auto size = static_cast<double>(schedule::size_of(product.dtype));
@@ -39,48 +40,12 @@ void add_linear(AxisBytes& bytes, const ForwardProduct& product, const Candidate
   const auto times = static_cast<double>(product.times) * size / c.sizes.pipe;
   const Axis contract = transposed ? Axis::kY : Axis::kX;
   const Axis produce = transposed ? Axis::kX : Axis::kY;
-  bytes[grid::index_of(produce)] += times * 2 * share(shape.produce) * rows * in / shape.contract;
-  bytes[grid::index_of(contract)] += times * 2 * share(shape.contract) * rows * out / shape.produce;
+  bytes[grid::index_of(produce)] += times * 2 * rows * in / shape.contract;
+  bytes[grid::index_of(contract)] += times * 2 * rows * out / shape.produce;
   const double weight = in * out / (shape.contract * shape.produce);
-  bytes[grid::index_of(Axis::kZ)] += times * shape.passes * 2 * share(c.sizes.z) * weight;
-  bytes[grid::index_of(Axis::kData)] += times * 2 * share(c.sizes.data) * weight / c.sizes.z;
-}
-
-/// The time that the bytes of all axes need on the links that they share.
-double on_links(const AxisBytes& bytes, const grid::Grid& grid, const cluster::Cluster& cluster) {
-  double inside = 0;
-  double nics = 0;
-  for (const Axis axis : grid::kAllAxes) {
-    const double sent = bytes[grid::index_of(axis)];
-    if (sent == 0 || grid.size(axis) == 1) continue;
-    const cluster::Link link = cluster.link(cluster::shape_of(grid, axis, cluster.gpus_per_host));
-    const double alone = sent / link.bandwidth.value();
-    inside += alone * link.inside_load;
-    nics += alone * link.nic_load;
-  }
-  return std::max(inside, nics);
-}
-
-/// Both ways to lay out a layer: only the shorter one is a bound.
-double shortest_links(const Workload& load, const Candidate& c, std::int64_t batch,
-                      const cluster::Cluster& cluster) {
-  if (config::strategy_of(c.strategy).summa) return 0;
-  const auto split = static_cast<double>(c.sizes.data) * c.sizes.z;
-  const double passes = static_cast<double>(batch) / static_cast<double>(c.micro_batch);
-  AxisBytes least{};
-  for (const ForwardProduct& product : load.products) {
-    if (!product.linear) continue;
-    std::array<AxisBytes, 2> ways{};
-    for (const bool transposed : {false, true}) {
-      const Shape shape{static_cast<double>(batch) / split, passes,
-                        transposed ? c.sizes.y : c.sizes.x, transposed ? c.sizes.x : c.sizes.y};
-      add_linear(ways[transposed ? 1 : 0], product, c, shape, transposed);
-    }
-    for (std::size_t axis = 0; axis < least.size(); ++axis) {
-      least[axis] += std::min(ways[0][axis], ways[1][axis]);
-    }
-  }
-  return on_links(least, grid::Grid(c.sizes, c.placement), cluster);
+  // A pipeline may keep gathered weights from pass to pass, and sum their gradients once.
+  bytes[grid::index_of(Axis::kZ)] += times * (c.sizes.pipe > 1 ? 1 : shape.passes) * 2 * weight;
+  bytes[grid::index_of(Axis::kData)] += times * 2 * weight / c.sizes.z;
 }
 
 /// The rate of the products of a layer, at the better of its two layouts.
@@ -132,12 +97,135 @@ double compute_of_rank(const Workload& load, const Candidate& c, std::int64_t ba
 
 }  // namespace
 
-Seconds lower_bound(const Workload& load, const Candidate& c, std::int64_t batch,
-                    const cluster::Cluster& cluster) {
+AxisLinks links_of(const grid::Grid& grid, const cluster::Cluster& cluster) {
+  const auto& algorithms = cluster.network.algorithms;
+  const bool two_level =
+      cluster.network.library == cluster::Library::kNccl &&
+      std::find(algorithms.begin(), algorithms.end(), cluster::NcclAlgorithm::kTwoLevel) !=
+          algorithms.end();
+  AxisLinks links;
+  for (const Axis axis : grid::kAllAxes) {
+    if (grid.size(axis) == 1) continue;
+    const cluster::GroupShape shape = cluster::shape_of(grid, axis, cluster.gpus_per_host);
+    const cluster::Link link = cluster.link(shape);
+    const double all = share(shape.members) / link.bandwidth.value();
+    links.inside[grid::index_of(axis)] = all * link.inside_load;
+    links.nics[grid::index_of(axis)] = all * link.nic_load;
+    if (!two_level || !shape.spans_hosts()) continue;
+    // A ring inside each host and one between the hosts send less than one ring over all members.
+    links.inside[grid::index_of(axis)] *= share(shape.per_host) / share(shape.members);
+    links.nics[grid::index_of(axis)] *= share(shape.hosts()) / share(shape.members);
+  }
+  return links;
+}
+
+/// Both ways to lay out a layer: only the shorter one is a bound.
+Seconds link_bound(const Workload& load, const Candidate& c, std::int64_t batch,
+                   const AxisLinks& links) {
+  if (config::strategy_of(c.strategy).summa) return {};
+  const auto split = static_cast<double>(c.sizes.data) * c.sizes.z;
+  const double passes = static_cast<double>(batch) / static_cast<double>(c.micro_batch);
+  AxisBytes least{};
+  for (const ForwardProduct& product : load.products) {
+    if (!product.linear) continue;
+    std::array<AxisBytes, 2> ways{};
+    for (const bool transposed : {false, true}) {
+      const Shape shape{static_cast<double>(batch) / split, passes,
+                        transposed ? c.sizes.y : c.sizes.x, transposed ? c.sizes.x : c.sizes.y};
+      add_linear(ways[transposed ? 1 : 0], product, c, shape, transposed);
+    }
+    for (std::size_t axis = 0; axis < least.size(); ++axis) {
+      least[axis] += std::min(ways[0][axis], ways[1][axis]);
+    }
+  }
+  double inside = 0;
+  double nics = 0;
+  for (std::size_t axis = 0; axis < least.size(); ++axis) {
+    inside += least[axis] * links.inside[axis];
+    nics += least[axis] * links.nics[axis];
+  }
+  return Seconds(std::max(inside, nics));
+}
+
+Seconds compute_bound(const Workload& load, const Candidate& c, std::int64_t batch,
+                      const cluster::Cluster& cluster) {
   const double passes = static_cast<double>(batch) / static_cast<double>(c.micro_batch);
   const double idle = (c.sizes.pipe - 1) / (passes * c.chunks);
-  const double compute = compute_of_rank(load, c, batch, cluster) * (1 + idle);
-  return Seconds(std::max(compute, shortest_links(load, c, batch, cluster)));
+  return Seconds(compute_of_rank(load, c, batch, cluster) * (1 + idle));
+}
+
+Seconds lower_bound(const Workload& load, const Candidate& c, std::int64_t batch,
+                    const cluster::Cluster& cluster) {
+  const AxisLinks links = links_of(grid::Grid(c.sizes, c.placement), cluster);
+  return std::max(compute_bound(load, c, batch, cluster), link_bound(load, c, batch, links));
+}
+
+namespace {
+
+/// The blocks and passes of a rank.
+struct Amount {
+  Amount(const config::Config& config, const Candidate& c)
+      : passes(static_cast<double>(config.train.batch / c.micro_batch)) {
+    const std::int64_t stages = std::int64_t{c.sizes.pipe} * c.chunks;
+    in_stage = static_cast<double>((config.model.layers + stages - 1) / stages);
+  }
+  double blocks(const Candidate& c) const { return in_stage * c.chunks; }
+
+  double passes;
+  double in_stage;
+};
+
+/// The links that sums of gradients and new weights along data occupy.
+plan::OperationTime along_data(double weights, double passes, const config::Config& config,
+                               const Candidate& c, const cluster::Cluster& cluster) {
+  const cluster::GroupShape shape = cluster::shape_of(grid::Grid(c.sizes, c.placement),
+                                                      Axis::kData, cluster.gpus_per_host);
+  const auto time = [&](schedule::Op op, schedule::DType dtype, double times) {
+    plan::OperationTime one = plan::time_of(
+        {.op = op, .dtype = dtype, .count = static_cast<std::int64_t>(weights)}, shape, cluster);
+    one.inside_load *= one.transfer.value() * times;
+    one.nic_load *= one.transfer.value() * times;
+    return one;
+  };
+  const bool bf16 = config.train.precision == config::Precision::kBf16;
+  const schedule::DType master = config.train.precision == config::Precision::kFloat64
+                                     ? schedule::DType::kF64
+                                     : schedule::DType::kF32;
+  if (c.zero == 0) return time(schedule::Op::kAllReduce, master, 1);
+  plan::OperationTime sum = time(schedule::Op::kReduceScatter, master, c.zero == 2 ? passes : 1);
+  const plan::OperationTime gather =
+      time(schedule::Op::kAllGather, bf16 ? schedule::DType::kBF16 : master, 1);
+  sum.inside_load += gather.inside_load;
+  sum.nic_load += gather.nic_load;
+  return sum;
+}
+
+}  // namespace
+
+Seconds lower_bound(Profile& profile, const config::Config& config, const Candidate& c,
+                    const cluster::Cluster& cluster) {
+  const Amount amount(config, c);
+  const double blocks = amount.blocks(c);
+  const double passes = amount.passes;
+  const PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
+  const double update = pass.update * blocks / (c.zero == 0 ? 1 : c.sizes.data);
+  double step = 0;
+  if (c.sizes.pipe == 1) {
+    step = passes * (blocks * pass.block + pass.outside);
+  } else {
+    // The last place has the head. It idles until the first pass arrives, and after the last.
+    const double idle = static_cast<double>(c.sizes.pipe - 1) / c.chunks * blocks * pass.block;
+    step = passes * (blocks * pass.block + pass.head) + idle;
+  }
+  double inside = passes * blocks * pass.inside_load;
+  double nics = passes * blocks * pass.nic_load;
+  if (c.sizes.data > 1 && !config::strategy_of(c.strategy).summa) {
+    const plan::OperationTime data =
+        along_data(profile.memory().weights * blocks, passes, config, c, cluster);
+    inside += data.inside_load;
+    nics += data.nic_load;
+  }
+  return Seconds(std::max({step + update, inside, nics}));
 }
 
 Bytes least_memory(const Workload& load, const Candidate& c) {
@@ -153,6 +241,21 @@ Bytes least_memory(const Workload& load, const Candidate& c) {
   // Stages of a pipeline need not be even: the embedding may be on one of them alone.
   return Bytes(static_cast<std::int64_t>(static_cast<double>(load.parameters) / shards *
                                          (size + gradients + moments)));
+}
+
+Bytes least_memory(const Profile& profile, const Workload& load, const config::Config& config,
+                   const Candidate& c) {
+  const PassMemory& pass = profile.memory();
+  const Amount amount(config, c);
+  double held = pass.first + (amount.in_stage - 1) * pass.block;
+  if (c.sizes.pipe > 1) {
+    // The first place begins so many passes of its chunks before the first of them comes back.
+    const int places = c.sizes.pipe;
+    const int ahead = c.chunks == 1 ? places : 2 * (places - 1) + (c.chunks - 1) * places + 1;
+    const double open = std::min<double>(ahead, amount.passes * c.chunks);
+    held = open * amount.in_stage * pass.block;
+  }
+  return least_memory(load, c) + Bytes(static_cast<std::int64_t>(held));
 }
 
 }  // namespace fourfold::planner
