@@ -175,29 +175,52 @@ struct Amount {
   double in_stage;
 };
 
-/// The links that sums of gradients and new weights along data occupy.
-plan::OperationTime along_data(double weights, double passes, const config::Config& config,
-                               const Candidate& c, const cluster::Cluster& cluster) {
+/// The time that an operation along data takes if nothing else is under way, and how much of that
+/// it uses the links.
+struct OnLinks {
+  double seconds = 0;
+  double inside = 0;
+  double nics = 0;
+};
+
+/// What is done along data once a step, or the sum once a pass with ZeRO 2.
+struct AlongData {
+  OnLinks sum;     ///< of gradients
+  OnLinks gather;  ///< of new weights
+};
+
+AlongData along_data(double weights, const config::Config& config, const Candidate& c,
+                     const cluster::Cluster& cluster) {
+  if (c.sizes.data == 1 || config::strategy_of(c.strategy).summa) return {};
   const cluster::GroupShape shape = cluster::shape_of(grid::Grid(c.sizes, c.placement),
                                                       Axis::kData, cluster.gpus_per_host);
-  const auto time = [&](schedule::Op op, schedule::DType dtype, double times) {
-    plan::OperationTime one = plan::time_of(
+  const auto time = [&](schedule::Op op, schedule::DType dtype) -> OnLinks {
+    const plan::OperationTime one = plan::time_of(
         {.op = op, .dtype = dtype, .count = static_cast<std::int64_t>(weights)}, shape, cluster);
-    one.inside_load *= one.transfer.value() * times;
-    one.nic_load *= one.transfer.value() * times;
-    return one;
+    const double seconds = one.transfer.value();
+    return {seconds, seconds * one.inside_load, seconds * one.nic_load};
   };
   const bool bf16 = config.train.precision == config::Precision::kBf16;
   const schedule::DType master = config.train.precision == config::Precision::kFloat64
                                      ? schedule::DType::kF64
                                      : schedule::DType::kF32;
-  if (c.zero == 0) return time(schedule::Op::kAllReduce, master, 1);
-  plan::OperationTime sum = time(schedule::Op::kReduceScatter, master, c.zero == 2 ? passes : 1);
-  const plan::OperationTime gather =
-      time(schedule::Op::kAllGather, bf16 ? schedule::DType::kBF16 : master, 1);
-  sum.inside_load += gather.inside_load;
-  sum.nic_load += gather.nic_load;
-  return sum;
+  if (c.zero == 0) return {time(schedule::Op::kAllReduce, master), {}};
+  return {time(schedule::Op::kReduceScatter, master),
+          time(schedule::Op::kAllGather, bf16 ? schedule::DType::kBF16 : master)};
+}
+
+/// A pipeline keeps gathered weights from one use to the next as far as `overlap.keep_mib` allows,
+/// and those of a few layers besides. Other weights are gathered for each use.
+double time_of_block(const PassTime& pass, const PassMemory& memory, double blocks,
+                     const config::Config& config, const Candidate& c) {
+  const double size = config.train.precision == config::Precision::kBf16      ? 2
+                      : config.train.precision == config::Precision::kFloat64 ? 8
+                                                                              : 4;
+  const double block = memory.weights * c.sizes.z * size;
+  constexpr double kMib = 1 << 20;
+  const double keep = static_cast<double>(config.overlap.keep_mib) * kMib + 2 * block;
+  const double gathered = std::max(0.0, 1 - keep / (block * blocks));
+  return pass.kept + gathered * std::max(0.0, pass.block - pass.kept);
 }
 
 }  // namespace
@@ -207,25 +230,33 @@ Seconds lower_bound(Profile& profile, const config::Config& config, const Candid
   const Amount amount(config, c);
   const double blocks = amount.blocks(c);
   const double passes = amount.passes;
+  const int places = c.sizes.pipe;
   const PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
-  const double update = pass.update * blocks / (c.zero == 0 ? 1 : c.sizes.data);
-  double step = 0;
-  if (c.sizes.pipe == 1) {
-    step = passes * (blocks * pass.block + pass.outside);
-  } else {
-    // The last place has the head. It idles until the first pass arrives, and after the last.
-    const double idle = static_cast<double>(c.sizes.pipe - 1) / c.chunks * blocks * pass.block;
-    step = passes * (blocks * pass.block + pass.head) + idle;
-  }
-  double inside = passes * blocks * pass.inside_load;
-  double nics = passes * blocks * pass.nic_load;
-  if (c.sizes.data > 1 && !config::strategy_of(c.strategy).summa) {
-    const plan::OperationTime data =
-        along_data(profile.memory().weights * blocks, passes, config, c, cluster);
-    inside += data.inside_load;
-    nics += data.nic_load;
-  }
-  return Seconds(std::max({step + update, inside, nics}));
+  const double block =
+      places > 1 && c.sizes.z > 1
+          ? time_of_block(pass, profile.memory(), blocks, config, c)
+          : pass.block;
+  const double outside = places > 1 ? pass.head : pass.outside;
+  // The last place has the head. It idles until the first pass arrives, and after the last.
+  double step = passes * (blocks * block + outside) +
+                static_cast<double>(places - 1) / c.chunks * blocks * block;
+  step += pass.update * blocks / (c.zero == 0 ? 1 : c.sizes.data);
+  // Gradients of a block are complete in its last backward pass, and new weights are there for its
+  // first forward pass. What is done along data can only overlap with what follows or goes before
+  // these: one pass, or with several chunks those of the places that take turns.
+  const AlongData data = along_data(profile.memory().weights * blocks, config, c, cluster);
+  const double units = c.chunks == 1 ? 1 : 1.0 + (c.chunks - 1) * places + (places - 1);
+  const double part = blocks * units / c.chunks;
+  const double backward = part * (block - pass.forward) + pass.outside;
+  const double forward = part * (block - pass.backward) + pass.outside;
+  const double sums = c.zero == 2 ? passes : 1;
+  step += sums * std::max(0.0, data.sum.seconds - backward);
+  step += std::max(0.0, data.gather.seconds - forward);
+  const double inside = passes * blocks * pass.inside_load + sums * data.sum.inside +
+                        data.gather.inside;
+  const double nics =
+      passes * blocks * pass.nic_load + sums * data.sum.nics + data.gather.nics;
+  return Seconds(std::max({step, inside, nics}));
 }
 
 Bytes least_memory(const Workload& load, const Candidate& c) {
@@ -254,6 +285,12 @@ Bytes least_memory(const Profile& profile, const Workload& load, const config::C
     const int ahead = c.chunks == 1 ? places : 2 * (places - 1) + (c.chunks - 1) * places + 1;
     const double open = std::min<double>(ahead, amount.passes * c.chunks);
     held = open * amount.in_stage * pass.block;
+    // Unless blocks are computed again, gradients are summed over z when no pass is open: until
+    // then a rank holds the sums of all passes, of whole weights.
+    const bool sums = c.sizes.z > 1 && !c.checkpoint && amount.passes > 1 &&
+                      !config::strategy_of(c.strategy).summa;
+    const double size = config.train.precision == config::Precision::kFloat64 ? 8 : 4;
+    if (sums) held += pass.weights * c.sizes.z * size * amount.blocks(c);
   }
   return least_memory(load, c) + Bytes(static_cast<std::int64_t>(held));
 }

@@ -32,25 +32,43 @@ Schedule updates_of(const Schedule& step) {
   return result;
 }
 
-/// The seconds of all compute, or of products only.
-double compute_of(const Schedule& step, const cluster::Cluster& cluster, bool products = false) {
-  double sum = 0;
+bool along_replicas(const Issue& issue) {
+  return issue.axes.contains(Axis::kData) || issue.axes.contains(Axis::kPipe);
+}
+
+/// A pipeline sums the gradients of several passes once, and gathers vectors once a step.
+bool not_in_every_pass(const Issue& issue) {
+  const bool gathers = issue.collective.op == schedule::Op::kAllGather && issue.axes == Axis::kZ;
+  return along_replicas(issue) || (issue.axes.contains(Axis::kZ) && !gathers);
+}
+
+bool along_z(const Issue& issue) {
+  return along_replicas(issue) || issue.axes.contains(Axis::kZ);
+}
+
+/// Seconds of compute.
+struct Sums {
+  double all = 0;
+  double forward = 0;
+  double products = 0;
+};
+
+Sums compute_of(const Schedule& step, const cluster::Cluster& cluster) {
+  Sums sums;
   for (const Step& one : step.steps()) {
     const auto* compute = std::get_if<Compute>(&one);
     if (compute == nullptr) continue;
-    if (products && compute->arithmetic.work != schedule::Work::kProduct) continue;
-    sum += plan::seconds_of(*compute, cluster).value();
+    const double seconds = plan::seconds_of(*compute, cluster).value();
+    sums.all += seconds;
+    if (compute->phase == schedule::Phase::kForward) sums.forward += seconds;
+    if (compute->arithmetic.work == schedule::Work::kProduct) sums.products += seconds;
   }
-  return sum;
+  return sums;
 }
 
 }  // namespace
 
-Schedule without(const Schedule& step, const grid::Axes& axes) {
-  const auto leaves_out = [&](const Issue& issue) {
-    return std::any_of(axes.begin(), axes.end(),
-                       [&](Axis axis) { return issue.axes.contains(axis); });
-  };
+Schedule without(const Schedule& step, const std::function<bool(const Issue&)>& leaves_out) {
   constexpr std::int64_t kDropped = -1;
   std::vector<std::int64_t> numbers;  // by old number
   std::int64_t kept = 0;
@@ -77,7 +95,7 @@ Schedule without(const Schedule& step, const grid::Axes& axes) {
   return result;
 }
 
-Profile::Profile(const config::Config& config, const ProfileKey& key) {
+Profile::Profile(const config::Config& config, const ProfileKey& key) : pipeline_(key.pipeline) {
   Candidate candidate;
   candidate.strategy = key.summa ? "summa2.5d" : "4d";
   candidate.sizes = {.x = key.x, .y = key.y, .z = key.z};
@@ -94,10 +112,8 @@ Profile::Profile(const config::Config& config, const ProfileKey& key) {
     recipe.model = model->with_blocks(blocks);
     recipe.overlap.keep = key.keep * blocks;
     const train::StepRecord step = train::dry_run(grid::Grid(candidate.sizes), 0, recipe);
-    // A pipeline may keep gathered weights from pass to pass, and sum their gradients once.
-    passes_.push_back(without(step.schedule, key.pipeline && !key.summa
-                                                 ? grid::Axes{Axis::kZ, Axis::kData, Axis::kPipe}
-                                                 : grid::Axes{Axis::kData, Axis::kPipe}));
+    passes_.push_back(without(step.schedule, pipeline_ ? not_in_every_pass : along_replicas));
+    if (pipeline_) kept_.push_back(without(step.schedule, along_z));
     updates_.push_back(updates_of(step.schedule));
     using tensor::MemoryClass;
     const tensor::MemoryUse& peak = step.at_peak;
@@ -136,15 +152,15 @@ PassTime Profile::time(const grid::Grid& grid, const cluster::Cluster& cluster) 
 
 PassTime Profile::priced(const grid::Grid& grid, const cluster::Cluster& cluster) const {
   double steps[2];
-  double computes[2];
-  double products[2];
+  double kept[2];
+  Sums sums[2];
   double inside[2] = {};
   double nics[2] = {};
   for (std::size_t i = 0; i < 2; ++i) {
     steps[i] = plan::replay({passes_[i]}, grid, cluster).step.value();
-    computes[i] = compute_of(passes_[i], cluster);
-    products[i] = compute_of(passes_[i], cluster, true);
-    for (const Step& one : passes_[i].steps()) {
+    kept[i] = pipeline_ ? plan::replay({kept_[i]}, grid, cluster).step.value() : steps[i];
+    sums[i] = compute_of(passes_[i], cluster);
+    for (const Step& one : (pipeline_ ? kept_ : passes_)[i].steps()) {
       const auto* issue = std::get_if<Issue>(&one);
       if (issue == nullptr || issue->group_size == 1) continue;
       const plan::OperationTime time = plan::time_of(
@@ -155,12 +171,15 @@ PassTime Profile::priced(const grid::Grid& grid, const cluster::Cluster& cluster
       nics[i] += time.transfer.value() * time.nic_load;
     }
   }
-  const auto outside = [](const double* at) { return std::max(0.0, 2 * at[0] - at[1]); };
   PassTime result;
-  result.block = std::max(steps[1] - steps[0], computes[1] - computes[0]);
-  result.head = outside(products);
-  result.outside = outside(computes);
-  result.update = compute_of(updates_[1], cluster) - compute_of(updates_[0], cluster);
+  const double compute = sums[1].all - sums[0].all;
+  result.block = std::max(steps[1] - steps[0], compute);
+  result.kept = std::max(kept[1] - kept[0], compute);
+  result.forward = sums[1].forward - sums[0].forward;
+  result.backward = compute - result.forward;
+  result.head = std::max(0.0, 2 * sums[0].products - sums[1].products);
+  result.outside = std::max(0.0, 2 * sums[0].all - sums[1].all);
+  result.update = compute_of(updates_[1], cluster).all - compute_of(updates_[0], cluster).all;
   result.inside_load = inside[1] - inside[0];
   result.nic_load = nics[1] - nics[0];
   return result;

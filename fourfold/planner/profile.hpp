@@ -4,6 +4,7 @@
 #pragma once
 
 #include <compare>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,7 +25,7 @@ struct ProfileKey {
   config::Activations activations = config::Activations::kSharded;
   bool checkpoint = false;
   std::int64_t samples = 1;  ///< of a rank in a pass
-  bool pipeline = false;     ///< then operations along z are left out, too
+  bool pipeline = false;     ///< then sums of gradients along z are left out, too
   std::int64_t keep = 0;     ///< bytes of gathered weights of a block that may be kept
   int zero = 1;              ///< for SUMMA, whose z has replicas of weights
 
@@ -33,9 +34,12 @@ struct ProfileKey {
 
 /// The seconds of a pass, forward and backward, without anything that is done along data and pipe.
 struct PassTime {
-  double block = 0;  ///< of one more block: compute, and waits for communication
-  double head = 0;   ///< the products outside of blocks
-  double outside = 0;  ///< all compute outside of blocks
+  double block = 0;     ///< of one more block: compute, and waits for communication
+  double kept = 0;      ///< the same where its weights are kept and need not be gathered along z
+  double forward = 0;   ///< compute of a block in the forward pass
+  double backward = 0;  ///< the same in the backward pass, with recomputation
+  double head = 0;      ///< the products outside of blocks
+  double outside = 0;   ///< all compute outside of blocks
   double update = 0;   ///< of the weights of a block, if a rank updates all that it holds
   double inside_load = 0;  ///< the time that a block uses all links inside a host
   double nic_load = 0;     ///< the time that a block uses all NICs of a host
@@ -68,7 +72,9 @@ class Profile {
 
   PassTime priced(const grid::Grid& grid, const cluster::Cluster& cluster) const;
 
+  bool pipeline_;
   std::vector<schedule::Schedule> passes_;  // of one and of two blocks
+  std::vector<schedule::Schedule> kept_;    // the same without gathers along z, for a pipeline
   std::vector<schedule::Schedule> updates_;
   std::vector<Groups> groups_;
   PassMemory memory_;
@@ -96,7 +102,9 @@ class Profiles {
   std::map<ProfileKey, Entry> profiles_;
 };
 
-/// The step without the update and without operations along these axes, in the same order.
-schedule::Schedule without(const schedule::Schedule& step, const grid::Axes& axes);
+/// The step without the update and without the operations that `leaves_out` is true for, in the
+/// same order.
+schedule::Schedule without(const schedule::Schedule& step,
+                           const std::function<bool(const schedule::Issue&)>& leaves_out);
 
 }  // namespace fourfold::planner

@@ -244,6 +244,7 @@ void Search::evaluate(const Open& open) {
       const Predicted one = prediction.price(placement);
       ++priced;
       below += one.step.value() < bound ? 1 : 0;
+      if (getenv("SPEED_DEBUG")) fprintf(stderr, "DEBUG %.4f %.4f %.3f %s passes %ld\n", bound, one.step.value(), bound / one.step.value(), to_string(one.candidate).c_str(), long(config_->train.batch / one.candidate.micro_batch));
       if (!best || faster(one, *best)) best = one;
     }
   }
@@ -251,6 +252,7 @@ void Search::evaluate(const Open& open) {
   ++result_.evaluated;
   result_.priced += priced;
   result_.below_bound += below;
+  if (getenv("SPEED_DEBUG") && memory > spec_->memory) fprintf(stderr, "DEBUGMEM %.3f %s\n", least_memory(known_->profiles().of(considered.candidate), load_, *config_, considered.candidate).value() / double(memory.value()), to_string(considered.candidate).c_str());
   if (memory > spec_->memory) reject_for_memory(considered.candidate, memory);
   if (best) found(considered, *best);
 }
