@@ -67,6 +67,30 @@ double best_efficiency(const ForwardProduct& product, const Candidate& c, double
   return best;
 }
 
+double highest_efficiency(const cluster::Device& device) {
+  double highest = 0;
+  for (const cluster::ProductPoint& point : device.product_efficiency) {
+    highest = std::max(highest, point.efficiency);
+  }
+  return highest;
+}
+
+/// The flops of a product for one sample, forward.
+double flops_of(const ForwardProduct& product) {
+  return 2.0 * static_cast<double>(product.extent.m) * static_cast<double>(product.extent.k) *
+         static_cast<double>(product.extent.n) * static_cast<double>(product.times);
+}
+
+/// The products outside of blocks, of a rank that has them in a pass.
+double head_of_pass(const Workload& load, const Candidate& c, const cluster::Cluster& cluster) {
+  double flops = 0;
+  for (const ForwardProduct& product : load.products) {
+    if (!product.linear) flops += 3 * flops_of(product);
+  }
+  const double rate = cluster.device.peak(load.dtype).value() * highest_efficiency(cluster.device);
+  return flops * static_cast<double>(c.micro_batch) * c.sizes.pipe / (c.ranks() * rate);
+}
+
 double compute_of_rank(const Workload& load, const Candidate& c, std::int64_t batch,
                        const cluster::Cluster& cluster) {
   const cluster::Device& device = cluster.device;
@@ -75,19 +99,12 @@ double compute_of_rank(const Workload& load, const Candidate& c, std::int64_t ba
   const double per_pass = static_cast<double>(c.micro_batch) / split;
   double seconds = 0;
   for (const ForwardProduct& product : load.products) {
-    const double forward =
-        2.0 * static_cast<double>(product.extent.m) * static_cast<double>(product.extent.k) *
-        static_cast<double>(product.extent.n) * static_cast<double>(product.times);
+    const double forward = flops_of(product);
     // Backward there are two products of the same size. Products outside the blocks are not
     // computed again.
     const double times = c.checkpoint && product.linear ? 4 : 3;
     const double efficiency =
-        product.linear
-            ? best_efficiency(product, c, per_pass, device)
-            : std::max_element(
-                  device.product_efficiency.begin(), device.product_efficiency.end(),
-                  [](const auto& a, const auto& b) { return a.efficiency < b.efficiency; })
-                  ->efficiency;
+        product.linear ? best_efficiency(product, c, per_pass, device) : highest_efficiency(device);
     seconds += times * forward / (peak * efficiency);
   }
   const double attention = load.attention_flops + (c.checkpoint ? load.forward_attention_flops : 0);
@@ -225,21 +242,22 @@ double time_of_block(const PassTime& pass, const PassMemory& memory, double bloc
 
 }  // namespace
 
-Seconds lower_bound(Profile& profile, const config::Config& config, const Candidate& c,
-                    const cluster::Cluster& cluster) {
+Seconds lower_bound(Profile& profile, const Workload& load, const config::Config& config,
+                    const Candidate& c, const cluster::Cluster& cluster) {
   const Amount amount(config, c);
   const double blocks = amount.blocks(c);
   const double passes = amount.passes;
   const int places = c.sizes.pipe;
   const PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
-  const double block =
-      places > 1 && c.sizes.z > 1
-          ? time_of_block(pass, profile.memory(), blocks, config, c)
-          : pass.block;
-  const double outside = places > 1 ? pass.head : pass.outside;
-  // The last place has the head. It idles until the first pass arrives, and after the last.
-  double step = passes * (blocks * block + outside) +
-                static_cast<double>(places - 1) / c.chunks * blocks * block;
+  const double block = places > 1 && c.sizes.z > 1
+                           ? time_of_block(pass, profile.memory(), blocks, config, c)
+                           : pass.block;
+  // Of a rank in a pass. The last place has the head. It idles until the first pass arrives, and
+  // after the last one has left.
+  const double stages = blocks * block + c.chunks * pass.outside;
+  const double head = places > 1 ? head_of_pass(load, c, cluster) : 0;
+  const double idle = static_cast<double>(places - 1) / c.chunks * stages;
+  double step = passes * (stages + head) + idle;
   step += pass.update * blocks / (c.zero == 0 ? 1 : c.sizes.data);
   // Gradients of a block are complete in its last backward pass, and new weights are there for its
   // first forward pass. What is done along data can only overlap with what follows or goes before
@@ -259,7 +277,10 @@ Seconds lower_bound(Profile& profile, const config::Config& config, const Candid
   return Seconds(std::max({step, inside, nics}));
 }
 
-Bytes least_memory(const Workload& load, const Candidate& c) {
+namespace {
+
+/// Of weights, gradients and the optimizer's state.
+double weights_of_rank(const Workload& load, const Candidate& c) {
   const double size = static_cast<double>(schedule::size_of(load.dtype));
   const double master = std::max(size, 4.0);
   const grid::Sizes& s = c.sizes;
@@ -270,8 +291,25 @@ Bytes least_memory(const Workload& load, const Candidate& c) {
   const double copy = size < master ? master : 0;  // of the weights, in the master type
   const double moments = (2 * master + copy) / (c.zero == 0 ? 1 : replicas);
   // Stages of a pipeline need not be even: the embedding may be on one of them alone.
-  return Bytes(static_cast<std::int64_t>(static_cast<double>(load.parameters) / shards *
-                                         (size + gradients + moments)));
+  return static_cast<double>(load.parameters) / shards * (size + gradients + moments);
+}
+
+}  // namespace
+
+Bytes least_memory(const Workload& load, const Candidate& c) {
+  const double weights = weights_of_rank(load, c);
+  if (c.checkpoint) return Bytes(static_cast<std::int64_t>(weights));
+  // The backward pass of a linear layer needs its input. In a pipeline the first place has more
+  // than one pass under way.
+  const double size = static_cast<double>(schedule::size_of(load.dtype));
+  double inputs = 0;
+  for (const ForwardProduct& product : load.products) {
+    if (!product.linear) continue;
+    inputs += size * static_cast<double>(product.extent.m) *
+              static_cast<double>(product.extent.k) * static_cast<double>(product.times);
+  }
+  const double held = inputs * static_cast<double>(c.micro_batch) / c.ranks();
+  return Bytes(static_cast<std::int64_t>(weights + held));
 }
 
 Bytes least_memory(const Profile& profile, const Workload& load, const config::Config& config,
@@ -292,7 +330,7 @@ Bytes least_memory(const Profile& profile, const Workload& load, const config::C
     const double size = config.train.precision == config::Precision::kFloat64 ? 8 : 4;
     if (sums) held += pass.weights * c.sizes.z * size * amount.blocks(c);
   }
-  return least_memory(load, c) + Bytes(static_cast<std::int64_t>(held));
+  return Bytes(static_cast<std::int64_t>(weights_of_rank(load, c) + held));
 }
 
 }  // namespace fourfold::planner

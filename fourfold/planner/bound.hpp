@@ -35,8 +35,8 @@ Seconds lower_bound(const Workload& load, const Candidate& candidate, std::int64
 
 /// A longer bound, which knows what a block costs with all its waits. Left out is what is done
 /// along data and pipe, except for its bytes, the idle time of a pipeline and the update.
-Seconds lower_bound(Profile& profile, const config::Config& config, const Candidate& candidate,
-                    const cluster::Cluster& cluster);
+Seconds lower_bound(Profile& profile, const Workload& load, const config::Config& config,
+                    const Candidate& candidate, const cluster::Cluster& cluster);
 
 /// A rank holds at least this: its share of the weights, gradients and of the optimizer's state.
 Bytes least_memory(const Workload& load, const Candidate& candidate);

@@ -98,20 +98,25 @@ Schedule without(const Schedule& step, const std::function<bool(const Issue&)>& 
 Profile::Profile(const config::Config& config, const ProfileKey& key) : pipeline_(key.pipeline) {
   Candidate candidate;
   candidate.strategy = key.summa ? "summa2.5d" : "4d";
-  candidate.sizes = {.x = key.x, .y = key.y, .z = key.z};
+  // The middle one of three places has blocks only.
+  const int places = pipeline_ ? 3 : 1;
+  candidate.sizes = {.x = key.x, .y = key.y, .z = key.z, .data = 1, .pipe = places};
   candidate.activations = key.activations;
   candidate.checkpoint = key.checkpoint;
   candidate.micro_batch = key.samples * key.z;
   candidate.zero = key.zero;
   train::Recipe recipe = train::recipe_of(apply(config, candidate));
   recipe.batch = recipe.micro_batch;
+  const grid::Grid grid(candidate.sizes);
+  grid::Coord coord;
+  coord[Axis::kPipe] = places / 2;
   const model::ModelPtr model = recipe.model;
   double memory[2] = {};
   double weights[2] = {};
   for (const std::int64_t blocks : {1, 2}) {
-    recipe.model = model->with_blocks(blocks);
+    recipe.model = model->with_blocks(blocks * places);
     recipe.overlap.keep = key.keep * blocks;
-    const train::StepRecord step = train::dry_run(grid::Grid(candidate.sizes), 0, recipe);
+    const train::StepRecord step = train::dry_run(grid, grid.rank_of(coord), recipe);
     passes_.push_back(without(step.schedule, pipeline_ ? not_in_every_pass : along_replicas));
     if (pipeline_) kept_.push_back(without(step.schedule, along_z));
     updates_.push_back(updates_of(step.schedule));
@@ -178,7 +183,9 @@ PassTime Profile::priced(const grid::Grid& grid, const cluster::Cluster& cluster
   result.forward = sums[1].forward - sums[0].forward;
   result.backward = compute - result.forward;
   result.head = std::max(0.0, 2 * sums[0].products - sums[1].products);
-  result.outside = std::max(0.0, 2 * sums[0].all - sums[1].all);
+  result.outside = pipeline_
+                       ? std::max(0.0, std::min(steps[0] - result.block, kept[0] - result.kept))
+                       : std::max(0.0, 2 * sums[0].all - sums[1].all);
   result.update = compute_of(updates_[1], cluster).all - compute_of(updates_[0], cluster).all;
   result.inside_load = inside[1] - inside[0];
   result.nic_load = nics[1] - nics[0];
@@ -195,7 +202,7 @@ Profile& Profiles::of(const Candidate& candidate) {
                  .activations = candidate.activations,
                  .checkpoint = candidate.checkpoint,
                  .samples = candidate.micro_batch / (std::int64_t{s.data} * s.z),
-                 .pipeline = s.z > 1 && s.pipe > 1,
+                 .pipeline = s.pipe > 1,
                  .zero = summa ? candidate.zero : 1};
   if (s.z > 1 && !summa && !key.pipeline) {
     constexpr std::int64_t kMib = std::int64_t{1} << 20;

@@ -205,7 +205,7 @@ Bounds Search::bounds_of(const Considered& considered) const {
     candidate.placement = grid.placements[i];
     const double links =
         link_bound(load_, candidate, config_->train.batch, grid.links[i]).value();
-    const double profiled = lower_bound(profile, *config_, candidate, *cluster_).value();
+    const double profiled = lower_bound(profile, load_, *config_, candidate, *cluster_).value();
     bounds.emplace_back(std::max(links, profiled), candidate.placement);
   }
   std::stable_sort(bounds.begin(), bounds.end(),
@@ -219,6 +219,13 @@ void Search::refine(Open open) {
   const Profile& profile = known_->profiles().of(considered.candidate);
   const Bytes least = least_memory(profile, load_, *config_, considered.candidate);
   const bool fits = least <= spec_->memory;
+  if (getenv("SPEED_DEBUG")) {
+    const Candidate& c = considered.candidate;
+    double k = 0, h = 0;
+    for (const auto& p : load_.products) if (p.linear) { k += double(p.extent.m) * double(p.extent.k) * p.times * 2 / 42; }
+    k *= double(c.micro_batch) / c.sizes.data / c.sizes.z / c.sizes.x / c.sizes.y;
+    fprintf(stderr, "RATIO %d %d %.4f %.4f\n", c.checkpoint, int(c.activations), profile.memory().block / k, double(least.value()) / double(spec_->memory.value()));
+  }
   if (fits) open.bound = std::max(open.bound, bounds_of(considered).front().first);
   open.refined = true;
   const std::lock_guard lock(mutex_);
