@@ -30,7 +30,8 @@ struct Shape {
 
 /// Forward: the input is gathered over p and the output summed over c. Backward: the gradient of
 /// the output is gathered over c and that of the input summed over p. Weights are gathered over z
-/// and their gradients summed, without a pipeline once a pass; then they are summed over data and new weights gathered.
+/// and their gradients summed, without a pipeline once a pass; then they are summed over data and
+/// new weights gathered.
 void add_linear(AxisBytes& bytes, const ForwardProduct& product, const Candidate& c,
                 const Shape& shape, bool transposed) {
   const auto size = static_cast<double>(schedule::size_of(product.dtype));
@@ -116,10 +117,9 @@ double compute_of_rank(const Workload& load, const Candidate& c, std::int64_t ba
 
 AxisLinks links_of(const grid::Grid& grid, const cluster::Cluster& cluster) {
   const auto& algorithms = cluster.network.algorithms;
-  const bool two_level =
-      cluster.network.library == cluster::Library::kNccl &&
-      std::find(algorithms.begin(), algorithms.end(), cluster::NcclAlgorithm::kTwoLevel) !=
-          algorithms.end();
+  const bool two_level = cluster.network.library == cluster::Library::kNccl &&
+                         std::find(algorithms.begin(), algorithms.end(),
+                                   cluster::NcclAlgorithm::kTwoLevel) != algorithms.end();
   AxisLinks links;
   for (const Axis axis : grid::kAllAxes) {
     if (grid.size(axis) == 1) continue;
@@ -209,8 +209,8 @@ struct AlongData {
 AlongData along_data(double weights, const config::Config& config, const Candidate& c,
                      const cluster::Cluster& cluster) {
   if (c.sizes.data == 1 || config::strategy_of(c.strategy).summa) return {};
-  const cluster::GroupShape shape = cluster::shape_of(grid::Grid(c.sizes, c.placement),
-                                                      Axis::kData, cluster.gpus_per_host);
+  const cluster::GroupShape shape =
+      cluster::shape_of(grid::Grid(c.sizes, c.placement), Axis::kData, cluster.gpus_per_host);
   const auto time = [&](schedule::Op op, schedule::DType dtype) -> OnLinks {
     const plan::OperationTime one = plan::time_of(
         {.op = op, .dtype = dtype, .count = static_cast<std::int64_t>(weights)}, shape, cluster);
@@ -270,10 +270,9 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   const double sums = c.zero == 2 ? passes : 1;
   step += sums * std::max(0.0, data.sum.seconds - backward);
   step += std::max(0.0, data.gather.seconds - forward);
-  const double inside = passes * blocks * pass.inside_load + sums * data.sum.inside +
-                        data.gather.inside;
-  const double nics =
-      passes * blocks * pass.nic_load + sums * data.sum.nics + data.gather.nics;
+  const double inside =
+      passes * blocks * pass.inside_load + sums * data.sum.inside + data.gather.inside;
+  const double nics = passes * blocks * pass.nic_load + sums * data.sum.nics + data.gather.nics;
   return Seconds(std::max({step, inside, nics}));
 }
 
@@ -299,14 +298,13 @@ double weights_of_rank(const Workload& load, const Candidate& c) {
 Bytes least_memory(const Workload& load, const Candidate& c) {
   const double weights = weights_of_rank(load, c);
   if (c.checkpoint) return Bytes(static_cast<std::int64_t>(weights));
-  // The backward pass of a linear layer needs its input. In a pipeline the first place has more
-  // than one pass under way.
+  // The backward pass of a linear layer needs its input.
   const double size = static_cast<double>(schedule::size_of(load.dtype));
   double inputs = 0;
   for (const ForwardProduct& product : load.products) {
     if (!product.linear) continue;
-    inputs += size * static_cast<double>(product.extent.m) *
-              static_cast<double>(product.extent.k) * static_cast<double>(product.times);
+    inputs += size * static_cast<double>(product.extent.m) * static_cast<double>(product.extent.k) *
+              static_cast<double>(product.times);
   }
   const double held = inputs * static_cast<double>(c.micro_batch) / c.ranks();
   return Bytes(static_cast<std::int64_t>(weights + held));
@@ -322,7 +320,7 @@ Bytes least_memory(const Profile& profile, const Workload& load, const config::C
     const int places = c.sizes.pipe;
     const int ahead = c.chunks == 1 ? places : 2 * (places - 1) + (c.chunks - 1) * places + 1;
     const double open = std::min<double>(ahead, amount.passes * c.chunks);
-    held = open * amount.in_stage * pass.block;
+    held = open * amount.in_stage * pass.block + std::max(0.0, pass.first - pass.block);
     // Unless blocks are computed again, gradients are summed over z when no pass is open: until
     // then a rank holds the sums of all passes, of whole weights.
     const bool sums = c.sizes.z > 1 && !c.checkpoint && amount.passes > 1 &&

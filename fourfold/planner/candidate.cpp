@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "fourfold/base/check.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/train/setup.hpp"
 #include "fourfold/train/trainer.hpp"
@@ -156,8 +155,7 @@ class Enumeration {
     misfits_ = 0;
     const model::Model& model = *recipes_.at(candidate.activations).model;
     std::erase_if(passes_, [&](std::int64_t passes) {
-      const bool misfit =
-          !model.misfit(candidate.sizes, config_->train.batch / passes).empty();
+      const bool misfit = !model.misfit(candidate.sizes, config_->train.batch / passes).empty();
       misfits_ += misfit ? 1 : 0;
       return misfit;
     });
@@ -172,13 +170,7 @@ class Enumeration {
     for (const std::int64_t passes : passes_) {
       candidate.micro_batch = config_->train.batch / passes;
       recipe.micro_batch = candidate.micro_batch;
-      bool bad = false;
-      try {
-        train::check_recipe(recipe, candidate.sizes.pipe);
-      } catch (const ConfigError&) {
-        bad = true;
-      }
-      if (bad) {
+      if (!train::recipe_misfit(recipe, candidate.sizes.pipe).empty()) {
         reject("the model or the batch cannot be split so");
         continue;
       }

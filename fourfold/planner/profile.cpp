@@ -50,7 +50,6 @@ bool along_z(const Issue& issue) {
 struct Sums {
   double all = 0;
   double forward = 0;
-  double products = 0;
 };
 
 Sums compute_of(const Schedule& step, const cluster::Cluster& cluster) {
@@ -61,7 +60,6 @@ Sums compute_of(const Schedule& step, const cluster::Cluster& cluster) {
     const double seconds = plan::seconds_of(*compute, cluster).value();
     sums.all += seconds;
     if (compute->phase == schedule::Phase::kForward) sums.forward += seconds;
-    if (compute->arithmetic.work == schedule::Work::kProduct) sums.products += seconds;
   }
   return sums;
 }
@@ -123,12 +121,11 @@ Profile::Profile(const config::Config& config, const ProfileKey& key) : pipeline
     using tensor::MemoryClass;
     const tensor::MemoryUse& peak = step.at_peak;
     const auto i = static_cast<std::size_t>(blocks - 1);
-    memory[i] = static_cast<double>(
-        (peak[MemoryClass::kActivations] + peak[MemoryClass::kCommunication]).value());
+    memory[i] = static_cast<double>(peak[MemoryClass::kActivations].value());
     weights[i] = static_cast<double>(peak[MemoryClass::kParameters].value());
   }
-  const double size = static_cast<double>(
-      c10::elementSize(recipe.model->execution().precision.compute));
+  const double size =
+      static_cast<double>(c10::elementSize(recipe.model->execution().precision.compute));
   memory_ = {memory[0], std::max(0.0, memory[1] - memory[0]), (weights[1] - weights[0]) / size};
   for (const Step& one : passes_.back().steps()) {
     const auto* issue = std::get_if<Issue>(&one);
@@ -182,7 +179,6 @@ PassTime Profile::priced(const grid::Grid& grid, const cluster::Cluster& cluster
   result.kept = std::max(kept[1] - kept[0], compute);
   result.forward = sums[1].forward - sums[0].forward;
   result.backward = compute - result.forward;
-  result.head = std::max(0.0, 2 * sums[0].products - sums[1].products);
   result.outside = pipeline_
                        ? std::max(0.0, std::min(steps[0] - result.block, kept[0] - result.kept))
                        : std::max(0.0, 2 * sums[0].all - sums[1].all);

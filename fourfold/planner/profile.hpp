@@ -25,7 +25,7 @@ struct ProfileKey {
   config::Activations activations = config::Activations::kSharded;
   bool checkpoint = false;
   std::int64_t samples = 1;  ///< of a rank in a pass
-  bool pipeline = false;     ///< then sums of gradients along z are left out, too
+  bool pipeline = false;     ///< then what is not done in every pass is left out, too
   std::int64_t keep = 0;     ///< bytes of gathered weights of a block that may be kept
   int zero = 1;              ///< for SUMMA, whose z has replicas of weights
 
@@ -38,8 +38,7 @@ struct PassTime {
   double kept = 0;      ///< the same where its weights are kept and need not be gathered along z
   double forward = 0;   ///< compute of a block in the forward pass
   double backward = 0;  ///< the same in the backward pass, with recomputation
-  double head = 0;      ///< the products outside of blocks
-  double outside = 0;   ///< all compute outside of blocks
+  double outside = 0;  ///< compute outside of blocks; in a pipeline, waits of a stage in its middle
   double update = 0;   ///< of the weights of a block, if a rank updates all that it holds
   double inside_load = 0;  ///< the time that a block uses all links inside a host
   double nic_load = 0;     ///< the time that a block uses all NICs of a host
@@ -47,12 +46,13 @@ struct PassTime {
 
 /// What a rank holds.
 struct PassMemory {
-  double first = 0;  ///< activations and communication of a model of one block
-  double block = 0;  ///< what one more block adds to them
+  double first = 0;    ///< activations of a model, or in a pipeline of a stage, of one block
+  double block = 0;    ///< what one more block adds to them
   double weights = 0;  ///< the weights of a block, in elements
 };
 
-/// Dry runs of one pass with one and with two blocks, on ranks without data and pipe.
+/// Dry runs of one pass with one and with two blocks, on ranks without data parallelism: of the
+/// whole model, or for a pipeline of a stage in its middle.
 class Profile {
  public:
   Profile(const config::Config& config, const ProfileKey& key);
@@ -89,7 +89,6 @@ class Profiles {
 
   /// Of the candidate's blocks. May be called by several threads.
   Profile& of(const Candidate& candidate);
-  std::size_t size() const { return profiles_.size(); }
 
  private:
   struct Entry {

@@ -94,6 +94,9 @@ class Search {
   void refine(Open open);
   void evaluate(const Open& open);
   Bounds bounds_of(const Considered& considered) const;
+  Bytes least_memory_of(const Candidate& candidate) const {
+    return least_memory(known_->profiles().of(candidate), load_, *config_, candidate);
+  }
   void found(const Considered& considered, const Predicted& predicted);
   void reject_for_memory(const Candidate& candidate, Bytes needed);
   void show(const Open& open);
@@ -203,8 +206,7 @@ Bounds Search::bounds_of(const Considered& considered) const {
   Bounds bounds;
   for (std::size_t i = 0; i < grid.placements.size(); ++i) {
     candidate.placement = grid.placements[i];
-    const double links =
-        link_bound(load_, candidate, config_->train.batch, grid.links[i]).value();
+    const double links = link_bound(load_, candidate, config_->train.batch, grid.links[i]).value();
     const double profiled = lower_bound(profile, load_, *config_, candidate, *cluster_).value();
     bounds.emplace_back(std::max(links, profiled), candidate.placement);
   }
@@ -216,16 +218,8 @@ Bounds Search::bounds_of(const Considered& considered) const {
 /// Finds a longer bound of the candidate, and leaves it open.
 void Search::refine(Open open) {
   const Considered& considered = considered_[open.candidate];
-  const Profile& profile = known_->profiles().of(considered.candidate);
-  const Bytes least = least_memory(profile, load_, *config_, considered.candidate);
+  const Bytes least = least_memory_of(considered.candidate);
   const bool fits = least <= spec_->memory;
-  if (getenv("SPEED_DEBUG")) {
-    const Candidate& c = considered.candidate;
-    double k = 0, h = 0;
-    for (const auto& p : load_.products) if (p.linear) { k += double(p.extent.m) * double(p.extent.k) * p.times * 2 / 42; }
-    k *= double(c.micro_batch) / c.sizes.data / c.sizes.z / c.sizes.x / c.sizes.y;
-    fprintf(stderr, "RATIO %d %d %.4f %.4f\n", c.checkpoint, int(c.activations), profile.memory().block / k, double(least.value()) / double(spec_->memory.value()));
-  }
   if (fits) open.bound = std::max(open.bound, bounds_of(considered).front().first);
   open.refined = true;
   const std::lock_guard lock(mutex_);
@@ -239,7 +233,7 @@ void Search::evaluate(const Open& open) {
   Predictions::Of prediction(*known_, considered.candidate);
   const Bytes memory = prediction.memory();
   std::int64_t priced = 0;
-  std::int64_t below = 0;
+  std::int64_t below = memory < least_memory_of(considered.candidate) ? 1 : 0;
   std::optional<Predicted> best;
   if (memory <= spec_->memory) {
     for (const auto& [bound, placement] : bounds_of(considered)) {
@@ -251,15 +245,13 @@ void Search::evaluate(const Open& open) {
       const Predicted one = prediction.price(placement);
       ++priced;
       below += one.step.value() < bound ? 1 : 0;
-      if (getenv("SPEED_DEBUG")) fprintf(stderr, "DEBUG %.4f %.4f %.3f %s passes %ld\n", bound, one.step.value(), bound / one.step.value(), to_string(one.candidate).c_str(), long(config_->train.batch / one.candidate.micro_batch));
       if (!best || faster(one, *best)) best = one;
     }
   }
   const std::lock_guard lock(mutex_);
-  ++result_.evaluated;
+  result_.evaluated += prediction.ran_dry() ? 1 : 0;
   result_.priced += priced;
   result_.below_bound += below;
-  if (getenv("SPEED_DEBUG") && memory > spec_->memory) fprintf(stderr, "DEBUGMEM %.3f %s\n", least_memory(known_->profiles().of(considered.candidate), load_, *config_, considered.candidate).value() / double(memory.value()), to_string(considered.candidate).c_str());
   if (memory > spec_->memory) reject_for_memory(considered.candidate, memory);
   if (best) found(considered, *best);
 }
@@ -290,10 +282,10 @@ void Search::show(const Open& open) {
   if (!spec_->progress || limit_ == kNever) return;
   double best = kNever;
   for (const OneGrid& grid : grids_) best = std::min(best, grid.step());
-  spec_->progress(std::min(1.0, open.bound / limit_),
-                  concat(result_.evaluated, " candidates run dry, best ", Seconds(best),
-                         "; all below ", Seconds(open.bound), " of ", Seconds(limit_),
-                         " are done"));
+  spec_->progress(
+      std::min(1.0, open.bound / limit_),
+      concat(result_.evaluated, " candidates run dry, best ", Seconds(best), "; all below ",
+             Seconds(open.bound), " of ", Seconds(limit_), " are done"));
 }
 
 /// The best plan of each grid, the fastest first.

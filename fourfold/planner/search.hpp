@@ -34,7 +34,7 @@ struct SearchResult {
   std::int64_t refined = 0;    ///< of these, whose bounds were found by shared dry runs
   std::int64_t evaluated = 0;  ///< of these, by dry runs of their own
   std::int64_t priced = 0;     ///< placements of these that were replayed
-  /// Predictions that are shorter than their bound: there should be none.
+  /// Predictions of time or memory that are below their bounds: there should be none.
   std::int64_t below_bound = 0;
   /// Of the candidates that need too much memory, the one that needs the least.
   std::optional<Candidate> smallest;

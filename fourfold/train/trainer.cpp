@@ -17,22 +17,28 @@ namespace fourfold::train {
 
 using grid::Axis;
 
-void check_recipe(const Recipe& recipe, int places) {
+std::string recipe_misfit(const Recipe& recipe, int places) {
   if (recipe.micro_batch < 1 || recipe.batch % recipe.micro_batch != 0) {
-    throw ConfigError(concat("a batch of ", recipe.batch, " is not a multiple of the micro-batch, ",
-                             recipe.micro_batch));
+    return concat("a batch of ", recipe.batch, " is not a multiple of the micro-batch, ",
+                  recipe.micro_batch);
   }
   const std::int64_t passes = recipe.batch / recipe.micro_batch;
-  model::check_stages(recipe.model->blocks(), places, recipe.chunks);
+  std::string reason = model::stages_misfit(recipe.model->blocks(), places, recipe.chunks);
+  if (!reason.empty()) return reason;
   if (recipe.chunks > 1 && passes % places != 0) {
-    throw ConfigError(concat("with parallel.chunks = ", recipe.chunks, " the micro-batches of a ",
-                             "step (train.batch / train.micro_batch = ", passes,
-                             ") must be a multiple of parallel.pipe = ", places));
+    return concat("with parallel.chunks = ", recipe.chunks, " the micro-batches of a ",
+                  "step (train.batch / train.micro_batch = ", passes,
+                  ") must be a multiple of parallel.pipe = ", places);
   }
   if (places > 1 && recipe.optimizer.zero == optim::Zero::kGradients) {
-    throw ConfigError(
-        "parallel.zero = 2 does not go with a pipeline, whose passes overlap; choose 1");
+    return "parallel.zero = 2 does not go with a pipeline, whose passes overlap; choose 1";
   }
+  return {};
+}
+
+void check_recipe(const Recipe& recipe, int places) {
+  const std::string reason = recipe_misfit(recipe, places);
+  if (!reason.empty()) throw ConfigError(reason);
 }
 
 namespace {
@@ -57,8 +63,7 @@ ChunkGathers gathers_of(const Mesh& dry, const model::Part& part, const model::I
   const int count = part.parts_of(input.batch);
   std::vector<Tensor> hidden;
   for (int i = 0; i < count && !part.stage().first; ++i) {
-    hidden.push_back(
-        part.empty_hidden(nn::part_of(input.batch, i, count)).set_requires_grad(true));
+    hidden.push_back(part.empty_hidden(nn::part_of(input.batch, i, count)).set_requires_grad(true));
   }
   in_flight.weights().learn(&names.forward);
   nn::Pass pass(in_flight, true);
