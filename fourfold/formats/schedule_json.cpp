@@ -49,6 +49,7 @@ Json to_json(const Compute& step) {
   if (a.extent != schedule::Extent()) json["extent"] = {a.extent.m, a.extent.k, a.extent.n};
   json["flops"] = a.flops.value();
   json["bytes"] = a.bytes.value();
+  if (a.widened) json["widened"] = true;
   return json;
 }
 
@@ -103,6 +104,14 @@ class Reader {
   }
   int whole_int(const char* name, int low) const {
     return static_cast<int>(whole(name, low, std::numeric_limits<int>::max()));
+  }
+
+  /// False where it is not given.
+  bool flag(const char* name) const {
+    if (!has(name)) return false;
+    const Json& value = member(name);
+    if (!value.is_boolean()) refuse(concat("has ", in_quotes(name), " that is not true or false"));
+    return value.get<bool>();
   }
 
   double number(const char* name) const {
@@ -189,7 +198,8 @@ void read_compute(const Reader& step, schedule::Schedule& schedule) {
                               .dtype = read(step, "dtype", kDTypes),
                               .extent = step.extent(),
                               .flops = Flops(step.number("flops")),
-                              .bytes = Bytes(step.whole("bytes", 0, Reader::kMost))};
+                              .bytes = Bytes(step.whole("bytes", 0, Reader::kMost)),
+                              .widened = step.flag("widened")};
   schedule.compute({step.text("compute"), arithmetic, read(step, "phase", schedule::kAllPhases),
                     step.has("layer") ? step.text("layer") : ""});
 }

@@ -12,15 +12,19 @@ namespace fourfold::model {
 using grid::Axis;
 using grid::Range;
 
-void check_stages(std::int64_t layers, int places, int chunks) {
+std::string stages_misfit(std::int64_t layers, int places, int chunks) {
   if (chunks < 1 || (places == 1 && chunks > 1)) {
-    throw ConfigError(concat("parallel.chunks must be 1 where parallel.pipe is 1, not ", chunks));
+    return concat("parallel.chunks must be 1 where parallel.pipe is 1, not ", chunks);
   }
   const std::int64_t stages = std::int64_t{places} * chunks;
-  if (stages > layers) {
-    throw ConfigError(concat("the pipeline has ", stages, " stages and the model only ", layers,
-                             " layers; choose a smaller parallel.pipe or parallel.chunks"));
-  }
+  if (stages <= layers) return {};
+  return concat("the pipeline has ", stages, " stages and the model only ", layers,
+                " layers; choose a smaller parallel.pipe or parallel.chunks");
+}
+
+void check_stages(std::int64_t layers, int places, int chunks) {
+  const std::string reason = stages_misfit(layers, places, chunks);
+  if (!reason.empty()) throw ConfigError(reason);
 }
 
 std::vector<Range> balanced(std::int64_t blocks, int stages, double embedding, double head) {

@@ -9,8 +9,10 @@
 
 namespace fourfold::model {
 
-/// Throws ConfigError when a model of `layers` layers cannot be cut into stages for `places` places
-/// of the pipeline with `chunks` chunks each.
+/// Why a model of `layers` layers cannot be cut into stages for `places` places of the pipeline with
+/// `chunks` chunks each. Empty if it can.
+std::string stages_misfit(std::int64_t layers, int places, int chunks);
+/// Throws it as ConfigError.
 void check_stages(std::int64_t layers, int places, int chunks);
 
 /// The blocks of each stage. The largest cost of a stage is as small as possible. Every stage has

@@ -34,16 +34,18 @@ kernels::QueryKeyValue parts_of(const Tensor& qkv, const AttentionShape& s) {
   return {part(0), part(1), part(2)};
 }
 
-/// Records `products` matrix products of that type over all scores of all heads of this rank.
+/// Records `products` matrix products of the type `wide` over all scores of all heads of this rank,
+/// for tensors of another type.
 void record(const Mesh& mesh, const char* name, const AttentionShape& s, int products,
-            at::ScalarType type, std::int64_t bytes) {
+            at::ScalarType type, at::ScalarType wide, std::int64_t bytes) {
   const double scores = static_cast<double>(kernels::computed_scores(s.context, s.context));
   const double heads = static_cast<double>(s.heads * s.samples);
   const double flops = products * 2 * scores * heads * static_cast<double>(s.head_size);
   mesh.compute(name, {.work = schedule::Work::kAttention,
-                      .dtype = tensor::dtype_of(type),
+                      .dtype = tensor::dtype_of(wide),
                       .flops = Flops(flops),
-                      .bytes = Bytes(bytes)});
+                      .bytes = Bytes(bytes),
+                      .widened = wide != type});
 }
 
 /// What the backward pass needs of one call.
@@ -59,7 +61,7 @@ Tensor forward(const Mesh& mesh, const Tensor& qkv, Call& call) {
   const kernels::AttentionShape shape = kernel_shape(call.shape);
   // The softmax of bf16 is computed in float, and so are the products around it.
   const auto wide = kernels::statistics_type(qkv.scalar_type());
-  const Tensor wide_qkv = tensor::cast(mesh, "attention cast", qkv, wide);
+  const Tensor wide_qkv = tensor::cast_for_kernel(mesh, "attention cast", qkv, wide);
   Tensor out = at::empty({qkv.size(0), qkv.size(1) / 3}, wide_qkv.options());
   call.logsum = at::empty({shape.samples, shape.heads, shape.queries}, wide_qkv.options());
   if (mesh.dry()) {
@@ -67,9 +69,9 @@ Tensor forward(const Mesh& mesh, const Tensor& qkv, Call& call) {
   } else {
     kernels::attention_forward(shape, parts_of(wide_qkv, call.shape), out, call.logsum);
   }
-  record(mesh, "attention", call.shape, 2, wide,
+  record(mesh, "attention", call.shape, 2, qkv.scalar_type(), wide,
          static_cast<std::int64_t>(wide_qkv.nbytes() + out.nbytes()));
-  out = tensor::cast(mesh, "attention cast", out, qkv.scalar_type());
+  out = tensor::cast_for_kernel(mesh, "attention cast", out, qkv.scalar_type());
   call.qkv = Saved(qkv);
   call.out = Saved(out);
   return out;
@@ -80,9 +82,9 @@ Tensor backward(const Mesh& mesh, const Tensor& upstream, const Call& call) {
   const kernels::AttentionShape shape = kernel_shape(call.shape);
   const Tensor& qkv = call.qkv.get();
   const auto wide = call.logsum.scalar_type();
-  const Tensor wide_qkv = tensor::cast(mesh, "attention cast", qkv, wide);
-  const Tensor out = tensor::cast(mesh, "attention cast", call.out.get(), wide);
-  const Tensor gradient = tensor::cast(mesh, "attention cast", upstream, wide);
+  const Tensor wide_qkv = tensor::cast_for_kernel(mesh, "attention cast", qkv, wide);
+  const Tensor out = tensor::cast_for_kernel(mesh, "attention cast", call.out.get(), wide);
+  const Tensor gradient = tensor::cast_for_kernel(mesh, "attention cast", upstream, wide);
   Tensor result = at::empty_like(wide_qkv);
   if (mesh.dry()) {
     at::empty({kernels::attention_scratch(shape, true)}, wide_qkv.options());
@@ -90,9 +92,9 @@ Tensor backward(const Mesh& mesh, const Tensor& upstream, const Call& call) {
     kernels::attention_backward(shape, parts_of(wide_qkv, call.shape), out, call.logsum, gradient,
                                 parts_of(result, call.shape));
   }
-  record(mesh, "attention dI", call.shape, 5, wide,
+  record(mesh, "attention dI", call.shape, 5, qkv.scalar_type(), wide,
          static_cast<std::int64_t>(2 * wide_qkv.nbytes() + 2 * gradient.nbytes()));
-  return tensor::cast(mesh, "attention cast", result, qkv.scalar_type());
+  return tensor::cast_for_kernel(mesh, "attention cast", result, qkv.scalar_type());
 }
 
 }  // namespace

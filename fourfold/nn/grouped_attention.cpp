@@ -182,14 +182,15 @@ struct GroupedAttention::Call {
 };
 
 void GroupedAttention::record(const char* what, const kernels::AttentionShape& shape, int products,
-                              at::ScalarType type, std::int64_t bytes) const {
+                              at::ScalarType type, at::ScalarType wide, std::int64_t bytes) const {
   const auto scores = static_cast<double>(kernels::computed_scores(shape.queries, shape.keys));
   const auto heads = static_cast<double>(shape.heads * shape.samples);
   const double flops = products * 2 * scores * heads * static_cast<double>(shape.head_size);
   mesh_->compute(what, {.work = schedule::Work::kAttention,
-                        .dtype = tensor::dtype_of(type),
+                        .dtype = tensor::dtype_of(wide),
                         .flops = Flops(flops),
-                        .bytes = Bytes(bytes)});
+                        .bytes = Bytes(bytes),
+                        .widened = wide != type});
 }
 
 namespace {
@@ -226,8 +227,8 @@ Tensor GroupedAttention::attend(Call& call) const {
   const kernels::AttentionShape shape = shape_of(call.batch);
   // The softmax of bf16 is computed in float, and so are the products around it.
   const auto wide = kernels::statistics_type(qkv.scalar_type());
-  const Tensor wide_qkv = tensor::cast(*mesh_, "attention cast", qkv, wide);
-  const Tensor wide_kv = tensor::cast(*mesh_, "attention cast", call.kv, wide);
+  const Tensor wide_qkv = tensor::cast_for_kernel(*mesh_, "attention cast", qkv, wide);
+  const Tensor wide_kv = tensor::cast_for_kernel(*mesh_, "attention cast", call.kv, wide);
   Tensor out = at::empty({qkv.size(0), local_ * heads_.head_size}, wide_qkv.options());
   call.logsum = at::empty({shape.samples, shape.heads, shape.queries}, wide_qkv.options());
   if (mesh_->dry()) {
@@ -236,8 +237,9 @@ Tensor GroupedAttention::attend(Call& call) const {
     kernels::attention_forward(shape, parts_of(wide_qkv, query_columns(), wide_kv, shape.head_size),
                                out, call.logsum);
   }
-  record("attention", shape, 2, wide, bytes_of(wide_qkv) + bytes_of(wide_kv) + bytes_of(out));
-  call.out = tensor::cast(*mesh_, "attention cast", out, qkv.scalar_type());
+  record("attention", shape, 2, qkv.scalar_type(), wide,
+         bytes_of(wide_qkv) + bytes_of(wide_kv) + bytes_of(out));
+  call.out = tensor::cast_for_kernel(*mesh_, "attention cast", out, qkv.scalar_type());
   return call.out;
 }
 
@@ -248,11 +250,11 @@ void GroupedAttention::backward_attention(Call& call, const Tensor& upstream) co
   const Tensor qkv = std::exchange(call.qkv, Tensor());
   const Tensor kv = std::exchange(call.kv, Tensor());
   const auto wide = call.logsum.scalar_type();
-  const Tensor wide_qkv = tensor::cast(*mesh_, "attention cast", qkv, wide);
-  const Tensor wide_kv = tensor::cast(*mesh_, "attention cast", kv, wide);
+  const Tensor wide_qkv = tensor::cast_for_kernel(*mesh_, "attention cast", qkv, wide);
+  const Tensor wide_kv = tensor::cast_for_kernel(*mesh_, "attention cast", kv, wide);
   const Tensor out =
-      tensor::cast(*mesh_, "attention cast", std::exchange(call.out, Tensor()), wide);
-  const Tensor gradient = tensor::cast(*mesh_, "attention cast", upstream, wide);
+      tensor::cast_for_kernel(*mesh_, "attention cast", std::exchange(call.out, Tensor()), wide);
+  const Tensor gradient = tensor::cast_for_kernel(*mesh_, "attention cast", upstream, wide);
   Tensor dqkv = at::empty_like(wide_qkv);
   const Tensor dkv = at::empty_like(wide_kv);
   if (mesh_->dry()) {
@@ -264,13 +266,13 @@ void GroupedAttention::backward_attention(Call& call, const Tensor& upstream) co
                                 parts_of(dqkv, queries, dkv, shape.head_size));
   }
   call.logsum = Tensor();
-  record("attention dI", shape, 5, wide,
+  record("attention dI", shape, 5, qkv.scalar_type(), wide,
          2 * (bytes_of(wide_qkv) + bytes_of(wide_kv) + bytes_of(gradient)));
   const Tensor& turns = table(call.batch, qkv);
   kernels::rotate_heads(dqkv, query_rotation(call.batch), turns, kernels::Rotation::kBackward);
   kernels::rotate_heads(dkv, key_rotation(call.batch), turns, kernels::Rotation::kBackward);
   mesh_->compute("rotary dI", tensor::loop_over(dqkv, 2, 3));
-  call.dqkv = tensor::cast(*mesh_, "attention cast", dqkv, qkv.scalar_type());
+  call.dqkv = tensor::cast_for_kernel(*mesh_, "attention cast", dqkv, qkv.scalar_type());
   if (!shares()) {
     put_slices(dkv, call.dqkv);
     return;

@@ -81,7 +81,7 @@ class GroupedAttention final : public Layer {
   void backward_attention(Call& call, const Tensor& gradient) const;
   Tensor end_backward(Call& call) const;
   void record(const char* name, const kernels::AttentionShape& shape, int products,
-              at::ScalarType type, std::int64_t bytes) const;
+              at::ScalarType type, at::ScalarType wide, std::int64_t bytes) const;
 
   GroupedHeads heads_;
   HeadSplit split_;

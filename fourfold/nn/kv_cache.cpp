@@ -55,7 +55,8 @@ Tensor KvCache::attend(const Mesh& mesh, const std::string& layer, kernels::Atte
   mesh.compute("attention", {.work = schedule::Work::kAttention,
                              .dtype = tensor::dtype_of(wide),
                              .flops = Flops(flops),
-                             .bytes = Bytes(shape.samples * shape.keys * row)});
+                             .bytes = Bytes(shape.samples * shape.keys * row),
+                             .widened = wide != q.scalar_type()});
   return out.to(q.scalar_type());
 }
 

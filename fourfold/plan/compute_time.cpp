@@ -5,9 +5,28 @@
 
 namespace fourfold::plan {
 
+namespace {
+
+/// Clusters whose library is NCCL or RCCL have GPUs, which multiply bf16. Others are CPUs.
+bool multiplies_bf16(const cluster::Cluster& cluster) {
+  return cluster.network.library == cluster::Library::kNccl;
+}
+
+/// What the device does for the recorded arithmetic.
+schedule::Arithmetic on_device(schedule::Arithmetic done, const cluster::Cluster& cluster) {
+  if (!done.widened || !multiplies_bf16(cluster)) return done;
+  const std::int64_t wide = schedule::size_of(done.dtype);
+  done.dtype = schedule::DType::kBF16;
+  done.bytes = Bytes(done.bytes.value() * schedule::size_of(done.dtype) / wide);
+  return done;
+}
+
+}  // namespace
+
 Seconds seconds_of(const schedule::Compute& compute, const cluster::Cluster& cluster) {
   const cluster::Device& device = cluster.device;
-  const schedule::Arithmetic& done = compute.arithmetic;
+  const schedule::Arithmetic done = on_device(compute.arithmetic, cluster);
+  if (done.widened && done.work == schedule::Work::kMemory && multiplies_bf16(cluster)) return {};
   const FlopsPerSecond peak = device.peak(done.dtype);
   Seconds arithmetic;
   if (done.work == schedule::Work::kProduct) {

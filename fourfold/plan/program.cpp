@@ -67,8 +67,10 @@ class Preparation {
  public:
   Preparation(const std::vector<schedule::Schedule>& places, const grid::Grid& grid,
               const cluster::Cluster& cluster)
-      : grid_(grid), cluster_(cluster), pipeline_(grid.size(Axis::kPipe) > 1) {
-    FOURFOLD_CHECK_EQ(places.size(), static_cast<std::size_t>(grid.size(Axis::kPipe)));
+      : grid_(grid), cluster_(cluster), pipeline_(places.size() > 1) {
+    if (pipeline_) {
+      FOURFOLD_CHECK_EQ(places.size(), static_cast<std::size_t>(grid.size(Axis::kPipe)));
+    }
     for (std::size_t place = 0; place < places.size(); ++place) add(place, places[place]);
     for (Channel& channel : program_.channels) finish(channel);
   }
@@ -130,6 +132,9 @@ class Preparation {
 
   Position position_of(std::size_t place, const Issue& issue) {
     if (issue.group_size == 1) return std::nullopt;
+    FOURFOLD_CHECK(pipeline_ || grid_.size(Axis::kPipe) == 1 || !issue.axes.contains(Axis::kPipe),
+                   "the schedule of one place has an operation over pipe: ",
+                   schedule::to_string(schedule::Step(issue)));
     const std::uint32_t index = channel_of(place, issue);
     Channel& channel = program_.channels[index];
     if (counts_.size() < program_.channels.size()) counts_.resize(program_.channels.size(), 0);

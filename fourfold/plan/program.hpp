@@ -48,8 +48,9 @@ struct Program {
   std::vector<Channel> channels;
 };
 
-/// The schedule at index i is that of the ranks whose index along pipe is i. The schedules must
-/// outlive the program. Throws InvariantError when they do not belong together.
+/// The schedule at index i is that of the ranks whose index along pipe is i. One schedule alone,
+/// without operations over pipe, may be that of any place. The schedules must outlive the program.
+/// Throws InvariantError when they do not belong together.
 Program prepare(const std::vector<schedule::Schedule>& places, const grid::Grid& grid,
                 const cluster::Cluster& cluster);
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "fourfold/config/strategy.hpp"
+#include "fourfold/plan/operation_time.hpp"
 
 namespace fourfold::planner {
 
@@ -17,7 +18,7 @@ double share(int p) {
   return static_cast<double>(p - 1) / p;
 }
 
-/// The bytes that a rank sends along each axis for one linear layer in a step.
+/// The bytes of the tensors that are gathered or summed along each axis in a step.
 using AxisBytes = std::array<double, grid::kAxisCount>;
 
 struct Shape {
@@ -29,7 +30,8 @@ struct Shape {
 
 /// Forward: the input is gathered over p and the output summed over c. Backward: the gradient of
 /// the output is gathered over c and that of the input summed over p. Weights are gathered over z
-/// once a pass and their gradients summed; then they are summed over data and new weights gathered.
+/// and their gradients summed, without a pipeline once a pass; then they are summed over data and
+/// new weights gathered.
 void add_linear(AxisBytes& bytes, const ForwardProduct& product, const Candidate& c,
                 const Shape& shape, bool transposed) {
   const auto size = static_cast<double>(schedule::size_of(product.dtype));
@@ -39,48 +41,12 @@ void add_linear(AxisBytes& bytes, const ForwardProduct& product, const Candidate
   const auto times = static_cast<double>(product.times) * size / c.sizes.pipe;
   const Axis contract = transposed ? Axis::kY : Axis::kX;
   const Axis produce = transposed ? Axis::kX : Axis::kY;
-  bytes[grid::index_of(produce)] += times * 2 * share(shape.produce) * rows * in / shape.contract;
-  bytes[grid::index_of(contract)] += times * 2 * share(shape.contract) * rows * out / shape.produce;
+  bytes[grid::index_of(produce)] += times * 2 * rows * in / shape.contract;
+  bytes[grid::index_of(contract)] += times * 2 * rows * out / shape.produce;
   const double weight = in * out / (shape.contract * shape.produce);
-  bytes[grid::index_of(Axis::kZ)] += times * shape.passes * 2 * share(c.sizes.z) * weight;
-  bytes[grid::index_of(Axis::kData)] += times * 2 * share(c.sizes.data) * weight / c.sizes.z;
-}
-
-/// The time that the bytes of all axes need on the links that they share.
-double on_links(const AxisBytes& bytes, const grid::Grid& grid, const cluster::Cluster& cluster) {
-  double inside = 0;
-  double nics = 0;
-  for (const Axis axis : grid::kAllAxes) {
-    const double sent = bytes[grid::index_of(axis)];
-    if (sent == 0 || grid.size(axis) == 1) continue;
-    const cluster::Link link = cluster.link(cluster::shape_of(grid, axis, cluster.gpus_per_host));
-    const double alone = sent / link.bandwidth.value();
-    inside += alone * link.inside_load;
-    nics += alone * link.nic_load;
-  }
-  return std::max(inside, nics);
-}
-
-/// Both ways to lay out a layer: only the shorter one is a bound.
-double shortest_links(const Workload& load, const Candidate& c, std::int64_t batch,
-                      const cluster::Cluster& cluster) {
-  if (config::strategy_of(c.strategy).summa) return 0;
-  const auto split = static_cast<double>(c.sizes.data) * c.sizes.z;
-  const double passes = static_cast<double>(batch) / static_cast<double>(c.micro_batch);
-  AxisBytes least{};
-  for (const ForwardProduct& product : load.products) {
-    if (!product.linear) continue;
-    std::array<AxisBytes, 2> ways{};
-    for (const bool transposed : {false, true}) {
-      const Shape shape{static_cast<double>(batch) / split, passes,
-                        transposed ? c.sizes.y : c.sizes.x, transposed ? c.sizes.x : c.sizes.y};
-      add_linear(ways[transposed ? 1 : 0], product, c, shape, transposed);
-    }
-    for (std::size_t axis = 0; axis < least.size(); ++axis) {
-      least[axis] += std::min(ways[0][axis], ways[1][axis]);
-    }
-  }
-  return on_links(least, grid::Grid(c.sizes, c.placement), cluster);
+  // A pipeline may keep gathered weights from pass to pass, and sum their gradients once.
+  bytes[grid::index_of(Axis::kZ)] += times * (c.sizes.pipe > 1 ? 1 : shape.passes) * 2 * weight;
+  bytes[grid::index_of(Axis::kData)] += times * 2 * weight / c.sizes.z;
 }
 
 /// The rate of the products of a layer, at the better of its two layouts.
@@ -102,6 +68,30 @@ double best_efficiency(const ForwardProduct& product, const Candidate& c, double
   return best;
 }
 
+double highest_efficiency(const cluster::Device& device) {
+  double highest = 0;
+  for (const cluster::ProductPoint& point : device.product_efficiency) {
+    highest = std::max(highest, point.efficiency);
+  }
+  return highest;
+}
+
+/// The flops of a product for one sample, forward.
+double flops_of(const ForwardProduct& product) {
+  return 2.0 * static_cast<double>(product.extent.m) * static_cast<double>(product.extent.k) *
+         static_cast<double>(product.extent.n) * static_cast<double>(product.times);
+}
+
+/// The products outside of blocks, of a rank that has them in a pass.
+double head_of_pass(const Workload& load, const Candidate& c, const cluster::Cluster& cluster) {
+  double flops = 0;
+  for (const ForwardProduct& product : load.products) {
+    if (!product.linear) flops += 3 * flops_of(product);
+  }
+  const double rate = cluster.device.peak(load.dtype).value() * highest_efficiency(cluster.device);
+  return flops * static_cast<double>(c.micro_batch) * c.sizes.pipe / (c.ranks() * rate);
+}
+
 double compute_of_rank(const Workload& load, const Candidate& c, std::int64_t batch,
                        const cluster::Cluster& cluster) {
   const cluster::Device& device = cluster.device;
@@ -110,19 +100,12 @@ double compute_of_rank(const Workload& load, const Candidate& c, std::int64_t ba
   const double per_pass = static_cast<double>(c.micro_batch) / split;
   double seconds = 0;
   for (const ForwardProduct& product : load.products) {
-    const double forward =
-        2.0 * static_cast<double>(product.extent.m) * static_cast<double>(product.extent.k) *
-        static_cast<double>(product.extent.n) * static_cast<double>(product.times);
+    const double forward = flops_of(product);
     // Backward there are two products of the same size. Products outside the blocks are not
     // computed again.
     const double times = c.checkpoint && product.linear ? 4 : 3;
     const double efficiency =
-        product.linear
-            ? best_efficiency(product, c, per_pass, device)
-            : std::max_element(
-                  device.product_efficiency.begin(), device.product_efficiency.end(),
-                  [](const auto& a, const auto& b) { return a.efficiency < b.efficiency; })
-                  ->efficiency;
+        product.linear ? best_efficiency(product, c, per_pass, device) : highest_efficiency(device);
     seconds += times * forward / (peak * efficiency);
   }
   const double attention = load.attention_flops + (c.checkpoint ? load.forward_attention_flops : 0);
@@ -132,15 +115,171 @@ double compute_of_rank(const Workload& load, const Candidate& c, std::int64_t ba
 
 }  // namespace
 
-Seconds lower_bound(const Workload& load, const Candidate& c, std::int64_t batch,
-                    const cluster::Cluster& cluster) {
-  const double passes = static_cast<double>(batch) / static_cast<double>(c.micro_batch);
-  const double idle = (c.sizes.pipe - 1) / (passes * c.chunks);
-  const double compute = compute_of_rank(load, c, batch, cluster) * (1 + idle);
-  return Seconds(std::max(compute, shortest_links(load, c, batch, cluster)));
+AxisLinks links_of(const grid::Grid& grid, const cluster::Cluster& cluster) {
+  const auto& algorithms = cluster.network.algorithms;
+  const bool two_level = cluster.network.library == cluster::Library::kNccl &&
+                         std::find(algorithms.begin(), algorithms.end(),
+                                   cluster::NcclAlgorithm::kTwoLevel) != algorithms.end();
+  AxisLinks links;
+  for (const Axis axis : grid::kAllAxes) {
+    if (grid.size(axis) == 1) continue;
+    const cluster::GroupShape shape = cluster::shape_of(grid, axis, cluster.gpus_per_host);
+    const cluster::Link link = cluster.link(shape);
+    const double all = share(shape.members) / link.bandwidth.value();
+    links.inside[grid::index_of(axis)] = all * link.inside_load;
+    links.nics[grid::index_of(axis)] = all * link.nic_load;
+    if (!two_level || !shape.spans_hosts()) continue;
+    // A ring inside each host and one between the hosts send less than one ring over all members.
+    links.inside[grid::index_of(axis)] *= share(shape.per_host) / share(shape.members);
+    links.nics[grid::index_of(axis)] *= share(shape.hosts()) / share(shape.members);
+  }
+  return links;
 }
 
-Bytes least_memory(const Workload& load, const Candidate& c) {
+/// Both ways to lay out a layer: only the shorter one is a bound.
+Seconds link_bound(const Workload& load, const Candidate& c, std::int64_t batch,
+                   const AxisLinks& links) {
+  if (config::strategy_of(c.strategy).summa) return {};
+  const auto split = static_cast<double>(c.sizes.data) * c.sizes.z;
+  const double passes = static_cast<double>(batch) / static_cast<double>(c.micro_batch);
+  AxisBytes least{};
+  for (const ForwardProduct& product : load.products) {
+    if (!product.linear) continue;
+    std::array<AxisBytes, 2> ways{};
+    for (const bool transposed : {false, true}) {
+      const Shape shape{static_cast<double>(batch) / split, passes,
+                        transposed ? c.sizes.y : c.sizes.x, transposed ? c.sizes.x : c.sizes.y};
+      add_linear(ways[transposed ? 1 : 0], product, c, shape, transposed);
+    }
+    for (std::size_t axis = 0; axis < least.size(); ++axis) {
+      least[axis] += std::min(ways[0][axis], ways[1][axis]);
+    }
+  }
+  double inside = 0;
+  double nics = 0;
+  for (std::size_t axis = 0; axis < least.size(); ++axis) {
+    inside += least[axis] * links.inside[axis];
+    nics += least[axis] * links.nics[axis];
+  }
+  return Seconds(std::max(inside, nics));
+}
+
+Seconds compute_bound(const Workload& load, const Candidate& c, std::int64_t batch,
+                      const cluster::Cluster& cluster) {
+  const double passes = static_cast<double>(batch) / static_cast<double>(c.micro_batch);
+  const double idle = (c.sizes.pipe - 1) / (passes * c.chunks);
+  return Seconds(compute_of_rank(load, c, batch, cluster) * (1 + idle));
+}
+
+Seconds lower_bound(const Workload& load, const Candidate& c, std::int64_t batch,
+                    const cluster::Cluster& cluster) {
+  const AxisLinks links = links_of(grid::Grid(c.sizes, c.placement), cluster);
+  return std::max(compute_bound(load, c, batch, cluster), link_bound(load, c, batch, links));
+}
+
+namespace {
+
+/// The blocks and passes of a rank.
+struct Amount {
+  Amount(const config::Config& config, const Candidate& c)
+      : passes(static_cast<double>(config.train.batch / c.micro_batch)) {
+    const std::int64_t stages = std::int64_t{c.sizes.pipe} * c.chunks;
+    in_stage = static_cast<double>((config.model.layers + stages - 1) / stages);
+  }
+  double blocks(const Candidate& c) const { return in_stage * c.chunks; }
+
+  double passes;
+  double in_stage;
+};
+
+/// The time that an operation along data takes if nothing else is under way, and how much of that
+/// it uses the links.
+struct OnLinks {
+  double seconds = 0;
+  double inside = 0;
+  double nics = 0;
+};
+
+/// What is done along data once a step, or the sum once a pass with ZeRO 2.
+struct AlongData {
+  OnLinks sum;     ///< of gradients
+  OnLinks gather;  ///< of new weights
+};
+
+AlongData along_data(double weights, const config::Config& config, const Candidate& c,
+                     const cluster::Cluster& cluster) {
+  if (c.sizes.data == 1 || config::strategy_of(c.strategy).summa) return {};
+  const cluster::GroupShape shape =
+      cluster::shape_of(grid::Grid(c.sizes, c.placement), Axis::kData, cluster.gpus_per_host);
+  const auto time = [&](schedule::Op op, schedule::DType dtype) -> OnLinks {
+    const plan::OperationTime one = plan::time_of(
+        {.op = op, .dtype = dtype, .count = static_cast<std::int64_t>(weights)}, shape, cluster);
+    const double seconds = one.transfer.value();
+    return {seconds, seconds * one.inside_load, seconds * one.nic_load};
+  };
+  const bool bf16 = config.train.precision == config::Precision::kBf16;
+  const schedule::DType master = config.train.precision == config::Precision::kFloat64
+                                     ? schedule::DType::kF64
+                                     : schedule::DType::kF32;
+  if (c.zero == 0) return {time(schedule::Op::kAllReduce, master), {}};
+  return {time(schedule::Op::kReduceScatter, master),
+          time(schedule::Op::kAllGather, bf16 ? schedule::DType::kBF16 : master)};
+}
+
+/// A pipeline keeps gathered weights from one use to the next as far as `overlap.keep_mib` allows,
+/// and those of a few layers besides. Other weights are gathered for each use.
+double time_of_block(const PassTime& pass, const PassMemory& memory, double blocks,
+                     const config::Config& config, const Candidate& c) {
+  const double size = config.train.precision == config::Precision::kBf16      ? 2
+                      : config.train.precision == config::Precision::kFloat64 ? 8
+                                                                              : 4;
+  const double block = memory.weights * c.sizes.z * size;
+  constexpr double kMib = 1 << 20;
+  const double keep = static_cast<double>(config.overlap.keep_mib) * kMib + 2 * block;
+  const double gathered = std::max(0.0, 1 - keep / (block * blocks));
+  return pass.kept + gathered * std::max(0.0, pass.block - pass.kept);
+}
+
+}  // namespace
+
+Seconds lower_bound(Profile& profile, const Workload& load, const config::Config& config,
+                    const Candidate& c, const cluster::Cluster& cluster) {
+  const Amount amount(config, c);
+  const double blocks = amount.blocks(c);
+  const double passes = amount.passes;
+  const int places = c.sizes.pipe;
+  const PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
+  const double block = places > 1 && c.sizes.z > 1
+                           ? time_of_block(pass, profile.memory(), blocks, config, c)
+                           : pass.block;
+  // Of a rank in a pass. The last place has the head. It idles until the first pass arrives, and
+  // after the last one has left.
+  const double stages = blocks * block + c.chunks * pass.outside;
+  const double head = places > 1 ? head_of_pass(load, c, cluster) : 0;
+  const double idle = static_cast<double>(places - 1) / c.chunks * stages;
+  double step = passes * (stages + head) + idle;
+  step += pass.update * blocks / (c.zero == 0 ? 1 : c.sizes.data);
+  // Gradients of a block are complete in its last backward pass, and new weights are there for its
+  // first forward pass. What is done along data can only overlap with what follows or goes before
+  // these: one pass, or with several chunks those of the places that take turns.
+  const AlongData data = along_data(profile.memory().weights * blocks, config, c, cluster);
+  const double units = c.chunks == 1 ? 1 : 1.0 + (c.chunks - 1) * places + (places - 1);
+  const double part = blocks * units / c.chunks;
+  const double backward = part * (block - pass.forward) + pass.outside;
+  const double forward = part * (block - pass.backward) + pass.outside;
+  const double sums = c.zero == 2 ? passes : 1;
+  step += sums * std::max(0.0, data.sum.seconds - backward);
+  step += std::max(0.0, data.gather.seconds - forward);
+  const double inside =
+      passes * blocks * pass.inside_load + sums * data.sum.inside + data.gather.inside;
+  const double nics = passes * blocks * pass.nic_load + sums * data.sum.nics + data.gather.nics;
+  return Seconds(std::max({step, inside, nics}));
+}
+
+namespace {
+
+/// Of weights, gradients and the optimizer's state.
+double weights_of_rank(const Workload& load, const Candidate& c) {
   const double size = static_cast<double>(schedule::size_of(load.dtype));
   const double master = std::max(size, 4.0);
   const grid::Sizes& s = c.sizes;
@@ -151,8 +290,45 @@ Bytes least_memory(const Workload& load, const Candidate& c) {
   const double copy = size < master ? master : 0;  // of the weights, in the master type
   const double moments = (2 * master + copy) / (c.zero == 0 ? 1 : replicas);
   // Stages of a pipeline need not be even: the embedding may be on one of them alone.
-  return Bytes(static_cast<std::int64_t>(static_cast<double>(load.parameters) / shards *
-                                         (size + gradients + moments)));
+  return static_cast<double>(load.parameters) / shards * (size + gradients + moments);
+}
+
+}  // namespace
+
+Bytes least_memory(const Workload& load, const Candidate& c) {
+  const double weights = weights_of_rank(load, c);
+  if (c.checkpoint) return Bytes(static_cast<std::int64_t>(weights));
+  // The backward pass of a linear layer needs its input.
+  const double size = static_cast<double>(schedule::size_of(load.dtype));
+  double inputs = 0;
+  for (const ForwardProduct& product : load.products) {
+    if (!product.linear) continue;
+    inputs += size * static_cast<double>(product.extent.m) * static_cast<double>(product.extent.k) *
+              static_cast<double>(product.times);
+  }
+  const double held = inputs * static_cast<double>(c.micro_batch) / c.ranks();
+  return Bytes(static_cast<std::int64_t>(weights + held));
+}
+
+Bytes least_memory(const Profile& profile, const Workload& load, const config::Config& config,
+                   const Candidate& c) {
+  const PassMemory& pass = profile.memory();
+  const Amount amount(config, c);
+  double held = pass.first + (amount.in_stage - 1) * pass.block;
+  if (c.sizes.pipe > 1) {
+    // The first place begins so many passes of its chunks before the first of them comes back.
+    const int places = c.sizes.pipe;
+    const int ahead = c.chunks == 1 ? places : 2 * (places - 1) + (c.chunks - 1) * places + 1;
+    const double open = std::min<double>(ahead, amount.passes * c.chunks);
+    held = open * amount.in_stage * pass.block + std::max(0.0, pass.first - pass.block);
+    // Unless blocks are computed again, gradients are summed over z when no pass is open: until
+    // then a rank holds the sums of all passes, of whole weights.
+    const bool sums = c.sizes.z > 1 && !c.checkpoint && amount.passes > 1 &&
+                      !config::strategy_of(c.strategy).summa;
+    const double size = config.train.precision == config::Precision::kFloat64 ? 8 : 4;
+    if (sums) held += pass.weights * c.sizes.z * size * amount.blocks(c);
+  }
+  return Bytes(static_cast<std::int64_t>(weights_of_rank(load, c) + held));
 }
 
 }  // namespace fourfold::planner

@@ -1,22 +1,47 @@
-// A lower bound of the time of a step: no candidate whose bound is too long needs a dry run.
+// Lower bounds of the time and the memory of a step: no candidate whose bounds are too large needs
+// dry runs of its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <array>
 
 #include "fourfold/base/units.hpp"
 #include "fourfold/cluster/cluster.hpp"
 #include "fourfold/planner/candidate.hpp"
+#include "fourfold/planner/profile.hpp"
 #include "fourfold/planner/workload.hpp"
 
 namespace fourfold::planner {
 
-/// The longer of two times: the products and attention of a rank at the best efficiency that its
-/// shapes allow, with the idle time of a pipeline; and the bytes of its linear layers on the links
-/// of its host. Everything else (norms, latency, waits, the update) is left out, so that no replay
-/// of the candidate's schedule is shorter.
+/// How long a byte of a tensor that is gathered or summed along each axis occupies all links inside
+/// a host, and all its NICs.
+struct AxisLinks {
+  std::array<double, grid::kAxisCount> inside{};
+  std::array<double, grid::kAxisCount> nics{};
+};
+AxisLinks links_of(const grid::Grid& grid, const cluster::Cluster& cluster);
+
+/// The compute of a rank: its products and attention at the best efficiency that its shapes allow,
+/// with the idle time of a pipeline. No placement is shorter.
+Seconds compute_bound(const Workload& load, const Candidate& candidate, std::int64_t batch,
+                      const cluster::Cluster& cluster);
+/// The bytes of its linear layers on the links of its host.
+Seconds link_bound(const Workload& load, const Candidate& candidate, std::int64_t batch,
+                   const AxisLinks& links);
+/// The longer of both, which needs no dry run. Everything else (norms, latency, waits, the update)
+/// is left out, so that no replay of the candidate's schedule is shorter.
 Seconds lower_bound(const Workload& load, const Candidate& candidate, std::int64_t batch,
                     const cluster::Cluster& cluster);
 
+/// A longer bound, which knows what a block costs with all its waits. Left out is what is done
+/// along data and pipe, except for its bytes, the idle time of a pipeline and the update.
+Seconds lower_bound(Profile& profile, const Workload& load, const config::Config& config,
+                    const Candidate& candidate, const cluster::Cluster& cluster);
+
 /// A rank holds at least this: its share of the weights, gradients and of the optimizer's state.
 Bytes least_memory(const Workload& load, const Candidate& candidate);
+/// The same with the activations of the passes that are under way at the same time.
+Bytes least_memory(const Profile& profile, const Workload& load, const config::Config& config,
+                   const Candidate& candidate);
 
 }  // namespace fourfold::planner

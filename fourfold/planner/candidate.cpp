@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "fourfold/base/text.hpp"
-#include "fourfold/train/fitting_grids.hpp"
 #include "fourfold/train/setup.hpp"
+#include "fourfold/train/trainer.hpp"
 
 namespace fourfold::planner {
 
@@ -27,22 +27,6 @@ Config apply(Config config, const Candidate& candidate) {
   config.train.checkpoint_activations = candidate.checkpoint;
   config.train.micro_batch = candidate.micro_batch;
   return config;
-}
-
-bool only_saves_memory(const Candidate& a, const Candidate& b) {
-  Candidate same = b;
-  same.checkpoint = a.checkpoint;
-  same.zero = a.zero;
-  same.micro_batch = a.micro_batch;
-  same.placement = a.placement;
-  if (!(same == a)) return false;
-  const bool pipeline = a.sizes.pipe > 1;
-  const bool passes = pipeline ? b.micro_batch == a.micro_batch : b.micro_batch <= a.micro_batch;
-  const bool zero = b.zero == a.zero || (b.zero == 2 && a.zero == 1);
-  const bool checkpoint = b.checkpoint || !a.checkpoint;
-  const bool differs =
-      b.checkpoint != a.checkpoint || b.zero != a.zero || b.micro_batch != a.micro_batch;
-  return passes && zero && checkpoint && differs;
 }
 
 std::string settings_of(const Candidate& candidate, std::int64_t batch) {
@@ -105,7 +89,15 @@ std::vector<std::int64_t> passes_of(const Config& config, const Sizes& sizes) {
 class Enumeration {
  public:
   Enumeration(const Config& config, const Strategy& strategy, const Freedom& freedom)
-      : config_(&config), strategy_(&strategy), freedom_(freedom) {}
+      : config_(&config), strategy_(&strategy), freedom_(freedom) {
+    Candidate plain;
+    plain.strategy = strategy.name;
+    for (const Activations activations : {Activations::kSharded, Activations::kReplicated}) {
+      if (strategy.summa && activations == Activations::kReplicated) continue;
+      plain.activations = activations;
+      recipes_[activations] = train::recipe_of(apply(config, plain));
+    }
+  }
 
   void add_sizes(const Sizes& sizes) {
     Candidate base{.strategy = std::string(strategy_->name),
@@ -118,6 +110,7 @@ class Enumeration {
                    .zero = strategy_->zero.value_or(config_->parallel.zero)};
     for (const Activations activations : activations_of(sizes)) {
       base.activations = activations;
+      find_passes(base);
       for (const int zero : zeros_of(sizes)) {
         base.zero = zero;
         for (const int chunks : chunks_of(sizes)) {
@@ -155,18 +148,29 @@ class Enumeration {
     return all;
   }
 
+  /// The numbers of passes with which the model fits the sizes, whatever else is chosen.
+  void find_passes(const Candidate& candidate) {
+    passes_ = {config_->train.batch / config_->train.micro_batch};
+    if (freedom_.micro_batch) passes_ = passes_of(*config_, candidate.sizes);
+    misfits_ = 0;
+    const model::Model& model = *recipes_.at(candidate.activations).model;
+    std::erase_if(passes_, [&](std::int64_t passes) {
+      const bool misfit = !model.misfit(candidate.sizes, config_->train.batch / passes).empty();
+      misfits_ += misfit ? 1 : 0;
+      return misfit;
+    });
+  }
+
   void add_passes(Candidate candidate) {
-    std::vector<std::int64_t> all = {config_->train.batch / config_->train.micro_batch};
-    if (freedom_.micro_batch) all = passes_of(*config_, candidate.sizes);
-    if (all.empty()) {
-      reject("train.batch does not divide by data times z");
-      return;
-    }
-    for (const std::int64_t passes : all) {
+    if (passes_.empty() && misfits_ == 0) reject("train.batch does not divide by data times z");
+    if (misfits_ > 0) reject("the model or the batch cannot be split so", misfits_);
+    train::Recipe& recipe = recipes_.at(candidate.activations);
+    recipe.chunks = candidate.chunks;
+    recipe.optimizer.zero = static_cast<optim::Zero>(candidate.zero);
+    for (const std::int64_t passes : passes_) {
       candidate.micro_batch = config_->train.batch / passes;
-      const std::string reason =
-          train::misfit(apply(*config_, candidate), {candidate.sizes, candidate.micro_batch});
-      if (!reason.empty()) {
+      recipe.micro_batch = candidate.micro_batch;
+      if (!train::recipe_misfit(recipe, candidate.sizes.pipe).empty()) {
         reject("the model or the batch cannot be split so");
         continue;
       }
@@ -182,11 +186,16 @@ class Enumeration {
     }
   }
 
-  void reject(const std::string& reason) { ++found_.rejected[reason]; }
+  void reject(const std::string& reason, std::int64_t count = 1) {
+    found_.rejected[reason] += count;
+  }
 
   const Config* config_;
   const Strategy* strategy_;
   Freedom freedom_;
+  std::map<Activations, train::Recipe> recipes_;
+  std::vector<std::int64_t> passes_;  // of the sizes and activations that are being added
+  std::int64_t misfits_ = 0;          // numbers of passes that do not fit these
   Candidates found_;
 };
 

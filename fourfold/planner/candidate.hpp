@@ -26,10 +26,6 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-/// Whether `b` differs from `a` only in that it saves memory at the cost of time: by computing
-/// activations again, by splitting gradients over data, or, without a pipeline, by more passes.
-bool only_saves_memory(const Candidate& a, const Candidate& b);
-
 /// The configuration with the values of the candidate.
 config::Config apply(config::Config config, const Candidate& candidate);
 

@@ -71,6 +71,9 @@ Answer answer(Question question, const std::vector<std::string>& names) {
   result.parameters = model->parameter_count();
   result.model_flops = model->flops(question.config.train.batch);
   result.terms = model->terms(question.config.train.batch);
+  if (!question.search.known) {
+    question.search.known = std::make_shared<Predictions>(question.config, question.cluster);
+  }
   result.found = search(question.config, question.cluster, question.search);
   for (const std::string& name : names) result.by_name.push_back(best_of(question, name));
   result.question = std::move(question);

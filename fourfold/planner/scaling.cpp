@@ -97,10 +97,12 @@ Scaling scale(const Question& question, int first, int last,
   Scaling scaling;
   scaling.cluster = question.cluster.name;
   scaling.batch = question.config.train.batch;
+  const auto known = std::make_shared<Predictions>(question.config, question.cluster);
   for (std::int64_t ranks = first; ranks <= last; ranks *= 2) {
     Question one = question;
     one.ranks = static_cast<int>(ranks);
     one.search.top = 1;
+    one.search.known = known;
     const Answer found = answer(std::move(one));
     ScalingPoint point;
     point.ranks = static_cast<int>(ranks);

@@ -2,61 +2,25 @@
 #include "fourfold/planner/search.hpp"
 
 #include <algorithm>
+#include <condition_variable>
 #include <limits>
 #include <mutex>
-#include <set>
+#include <queue>
 #include <thread>
 #include <tuple>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/planner/bound.hpp"
+#include "fourfold/planner/placements.hpp"
 #include "fourfold/train/setup.hpp"
 
 namespace fourfold::planner {
 
-using grid::Axes;
-using grid::Axis;
 using grid::Placement;
-
-std::vector<Placement> placements_of(const grid::Sizes& sizes, const Placement& first,
-                                     int gpus_per_host) {
-  const grid::Grid start(sizes, first);
-  std::vector<Axis> used;
-  for (const Axis axis : first) {
-    if (start.size(axis) > 1) used.push_back(axis);
-  }
-  std::sort(used.begin(), used.end());
-  // Groups over one axis and over the pairs that layers use: the rest follows from these.
-  const auto shapes_of = [&](const grid::Grid& grid) {
-    std::vector<cluster::GroupShape> shapes;
-    for (const Axes& axes :
-         {Axes(Axis::kX), Axes(Axis::kY), Axes(Axis::kZ), Axes(Axis::kData), Axes(Axis::kPipe),
-          Axes{Axis::kY, Axis::kX}, Axes{Axis::kX, Axis::kZ}, Axes{Axis::kY, Axis::kZ}}) {
-      shapes.push_back(cluster::shape_of(grid, axes, gpus_per_host));
-    }
-    return shapes;
-  };
-  std::vector<Placement> found = {first};
-  std::set<std::vector<cluster::GroupShape>> seen = {shapes_of(start)};
-  do {
-    Placement placement = first;
-    std::size_t next = 0;
-    for (Axis& axis : placement) {
-      if (start.size(axis) > 1) axis = used[next++];
-    }
-    if (seen.insert(shapes_of(grid::Grid(sizes, placement))).second) found.push_back(placement);
-  } while (std::next_permutation(used.begin(), used.end()));
-  return found;
-}
 
 namespace {
 
-/// A candidate and the bounds of its placements.
-struct Bounded {
-  Candidate candidate;
-  double least = 0;  ///< of all placements
-  std::vector<std::pair<double, Placement>> placements;
-};
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// The order of results: time, then everything else, so that equal times have a fixed order.
 bool faster(const Predicted& a, const Predicted& b) {
@@ -69,17 +33,48 @@ bool faster(const Predicted& a, const Predicted& b) {
   return key(a) < key(b);
 }
 
-bool same_grid(const Predicted& a, const Predicted& b) {
-  return a.candidate.strategy == b.candidate.strategy && a.candidate.sizes == b.candidate.sizes;
-}
+/// The candidates of one strategy with the same sizes: only the best of them is wanted.
+struct OneGrid {
+  std::vector<Placement> placements;
+  std::vector<AxisLinks> links;  ///< of each placement
+  std::optional<Predicted> best;
+
+  double step() const { return best ? best->step.value() : kNever; }
+};
+
+struct Considered {
+  Candidate candidate;
+  std::size_t grid = 0;
+};
+
+/// A candidate that is still open. The smallest bound is next.
+struct Open {
+  double bound = 0;
+  std::size_t candidate = 0;
+  bool refined = false;  ///< whether the bound is that of its profile
+
+  bool operator<(const Open& other) const {
+    return std::tie(other.bound, other.candidate) < std::tie(bound, candidate);
+  }
+};
+
+/// The placements of a candidate with their bounds, the smallest first.
+using Bounds = std::vector<std::pair<double, Placement>>;
 
 class Search {
  public:
   Search(const config::Config& config, const cluster::Cluster& cluster, const SearchSpec& spec)
-      : config_(&config), cluster_(&cluster), spec_(&spec) {}
+      : config_(&config),
+        cluster_(&cluster),
+        spec_(&spec),
+        known_(spec.known ? spec.known : std::make_shared<Predictions>(config, cluster)) {
+    Candidate plain;
+    plain.micro_batch = config.train.batch;
+    load_ = workload_of(train::recipe_of(apply(config, plain)));
+  }
 
   SearchResult run() {
-    collect();
+    for (const std::string& name : spec_->strategies) collect(config::strategy_of(name));
     std::vector<std::thread> workers;
     for (int i = 1; i < spec_->threads; ++i) workers.emplace_back([this] { work(); });
     work();
@@ -90,115 +85,189 @@ class Search {
   }
 
  private:
-  void collect();
+  void collect(const config::Strategy& strategy);
+  std::size_t add_grid(const Candidate& candidate);
+  double first_bound(const Candidate& candidate, const OneGrid& grid) const;
+
   void work();
-  void evaluate(const Bounded& bounded);
+  std::optional<Open> next(std::unique_lock<std::mutex>& lock);
+  void refine(Open open);
+  void evaluate(const Open& open);
+  Bounds bounds_of(const Considered& considered) const;
+  Bytes least_memory_of(const Candidate& candidate) const {
+    return least_memory(known_->profiles().of(candidate), load_, *config_, candidate);
+  }
+  void found(const Considered& considered, const Predicted& predicted);
   void reject_for_memory(const Candidate& candidate, Bytes needed);
+  void show(const Open& open);
   void rank();
-  bool dominated(const Candidate& candidate) const;
-  /// No plan that takes longer than this is wanted.
-  double limit() const;
+  /// No plan of this grid that takes longer is wanted.
+  double wanted(std::size_t grid) const { return std::min(limit_, grids_[grid].step()); }
 
   const config::Config* config_;
   const cluster::Cluster* cluster_;
   const SearchSpec* spec_;
-  std::vector<Bounded> bounded_;  ///< the smallest bound first
-  std::mutex mutex_;
-  std::size_t next_ = 0;
-  bool ended_ = false;
+  std::shared_ptr<Predictions> known_;
+  Workload load_;
+  std::vector<Considered> considered_;
+
+  std::mutex mutex_;  // of everything below
+  std::condition_variable changed_;
+  std::vector<OneGrid> grids_;
+  std::priority_queue<Open> open_;
+  int busy_ = 0;           // threads that may add to what is open
+  double limit_ = kNever;  // the step of the last grid that is wanted
   std::exception_ptr failure_;
-  std::vector<Candidate> fitting_;  ///< that were run dry and have room
   SearchResult result_;
 };
 
-void Search::collect() {
-  Candidate plain;
-  plain.micro_batch = config_->train.batch;
-  const Workload load = workload_of(train::recipe_of(apply(*config_, plain)));
-  for (const std::string& name : spec_->strategies) {
-    const config::Strategy& strategy = config::strategy_of(name);
-    Candidates all = candidates_of(*config_, strategy, spec_->ranks, spec_->freedom);
-    for (const auto& [reason, count] : all.rejected) result_.rejected[reason] += count;
-    for (Candidate& candidate : all.list) {
-      ++result_.considered;
-      const Bytes least = least_memory(load, candidate);
-      if (least > spec_->memory) {
-        reject_for_memory(candidate, least);
-        continue;
-      }
-      Bounded one;
-      one.candidate = candidate;
-      const std::vector<Placement> placements =
-          spec_->freedom.placement
-              ? placements_of(candidate.sizes, candidate.placement, cluster_->gpus_per_host)
-              : std::vector{candidate.placement};
-      for (const Placement& placement : placements) {
-        candidate.placement = placement;
-        one.placements.emplace_back(
-            lower_bound(load, candidate, config_->train.batch, *cluster_).value(), placement);
-      }
-      std::stable_sort(one.placements.begin(), one.placements.end(),
-                       [](const auto& a, const auto& b) { return a.first < b.first; });
-      one.least = one.placements.front().first;
-      bounded_.push_back(std::move(one));
-    }
+// --- all candidates
+
+std::size_t Search::add_grid(const Candidate& candidate) {
+  OneGrid grid;
+  grid.placements = spec_->freedom.placement ? placements_of(candidate.sizes, candidate.placement,
+                                                             cluster_->gpus_per_host)
+                                             : std::vector{candidate.placement};
+  for (const Placement& placement : grid.placements) {
+    grid.links.push_back(links_of(grid::Grid(candidate.sizes, placement), *cluster_));
   }
-  std::stable_sort(bounded_.begin(), bounded_.end(),
-                   [](const Bounded& a, const Bounded& b) { return a.least < b.least; });
+  grids_.push_back(std::move(grid));
+  return grids_.size() - 1;
 }
 
-double Search::limit() const {
-  std::size_t grids = 0;
-  for (std::size_t i = 0; i < result_.plans.size(); ++i) {  // the fastest first
-    const bool seen =
-        std::any_of(result_.plans.begin(), result_.plans.begin() + static_cast<std::ptrdiff_t>(i),
-                    [&](const Predicted& before) { return same_grid(before, result_.plans[i]); });
-    if (!seen && ++grids == spec_->top) return result_.plans[i].step.value();
+double Search::first_bound(const Candidate& candidate, const OneGrid& grid) const {
+  const std::int64_t batch = config_->train.batch;
+  double links = kNever;
+  for (const AxisLinks& one : grid.links) {
+    links = std::min(links, link_bound(load_, candidate, batch, one).value());
   }
-  return std::numeric_limits<double>::infinity();
+  return std::max(links, compute_bound(load_, candidate, batch, *cluster_).value());
 }
 
-bool Search::dominated(const Candidate& candidate) const {
-  return std::any_of(fitting_.begin(), fitting_.end(),
-                     [&](const Candidate& other) { return only_saves_memory(other, candidate); });
-}
-
-/// Leaves the best plan of each grid.
-void Search::rank() {
-  std::vector<Predicted> best;
-  for (const Predicted& plan : result_.plans) {
-    if (dominated(plan.candidate)) continue;
-    if (std::any_of(best.begin(), best.end(),
-                    [&](const Predicted& other) { return same_grid(other, plan); })) {
+void Search::collect(const config::Strategy& strategy) {
+  Candidates all = candidates_of(*config_, strategy, spec_->ranks, spec_->freedom);
+  for (const auto& [reason, count] : all.rejected) result_.rejected[reason] += count;
+  result_.considered += static_cast<std::int64_t>(all.list.size());
+  std::optional<grid::Sizes> sizes;
+  for (Candidate& candidate : all.list) {
+    const Bytes least = least_memory(load_, candidate);
+    if (least > spec_->memory) {
+      reject_for_memory(candidate, least);
       continue;
     }
-    best.push_back(plan);
-    if (best.size() == spec_->top) break;
+    if (sizes != candidate.sizes) add_grid(candidate);  // they come one grid after the other
+    sizes = candidate.sizes;
+    const std::size_t grid = grids_.size() - 1;
+    open_.push({first_bound(candidate, grids_[grid]), considered_.size(), false});
+    considered_.push_back({std::move(candidate), grid});
   }
-  result_.plans = std::move(best);
+}
+
+// --- the search
+
+/// The open candidate with the smallest bound, or nothing when no other can matter.
+std::optional<Open> Search::next(std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    if (failure_) return std::nullopt;
+    if (!open_.empty() && open_.top().bound <= limit_) {
+      const Open open = open_.top();
+      open_.pop();
+      if (open.bound > wanted(considered_[open.candidate].grid)) continue;
+      return open;
+    }
+    if (busy_ == 0) return std::nullopt;
+    changed_.wait(lock);
+  }
 }
 
 void Search::work() {
-  for (;;) {
-    const Bounded* bounded = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      if (ended_ || next_ == bounded_.size() || bounded_[next_].least > limit()) return;
-      bounded = &bounded_[next_++];
-      if (dominated(bounded->candidate)) {
-        ++result_.dominated;
-        continue;
-      }
-    }
+  std::unique_lock lock(mutex_);
+  while (const std::optional<Open> open = next(lock)) {
+    ++busy_;
+    show(*open);
+    lock.unlock();
+    std::exception_ptr failure;
     try {
-      evaluate(*bounded);
+      open->refined ? evaluate(*open) : refine(*open);
     } catch (...) {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-      failure_ = std::current_exception();
-      return;
+      failure = std::current_exception();
+    }
+    lock.lock();
+    --busy_;
+    if (failure) failure_ = failure;
+    changed_.notify_all();
+  }
+}
+
+Bounds Search::bounds_of(const Considered& considered) const {
+  Candidate candidate = considered.candidate;
+  Profile& profile = known_->profiles().of(candidate);
+  const OneGrid& grid = grids_[considered.grid];
+  Bounds bounds;
+  for (std::size_t i = 0; i < grid.placements.size(); ++i) {
+    candidate.placement = grid.placements[i];
+    const double links = link_bound(load_, candidate, config_->train.batch, grid.links[i]).value();
+    const double profiled = lower_bound(profile, load_, *config_, candidate, *cluster_).value();
+    bounds.emplace_back(std::max(links, profiled), candidate.placement);
+  }
+  std::stable_sort(bounds.begin(), bounds.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return bounds;
+}
+
+/// Finds a longer bound of the candidate, and leaves it open.
+void Search::refine(Open open) {
+  const Considered& considered = considered_[open.candidate];
+  const Bytes least = least_memory_of(considered.candidate);
+  const bool fits = least <= spec_->memory;
+  if (fits) open.bound = std::max(open.bound, bounds_of(considered).front().first);
+  open.refined = true;
+  const std::lock_guard lock(mutex_);
+  ++result_.refined;
+  if (!fits) return reject_for_memory(considered.candidate, least);
+  open_.push(open);
+}
+
+void Search::evaluate(const Open& open) {
+  const Considered& considered = considered_[open.candidate];
+  Predictions::Of prediction(*known_, considered.candidate);
+  const Bytes memory = prediction.memory();
+  std::int64_t priced = 0;
+  std::int64_t below = memory < least_memory_of(considered.candidate) ? 1 : 0;
+  std::optional<Predicted> best;
+  if (memory <= spec_->memory) {
+    for (const auto& [bound, placement] : bounds_of(considered)) {
+      {
+        const std::lock_guard lock(mutex_);
+        const double least = best ? best->step.value() : kNever;
+        if (bound > std::min(wanted(considered.grid), least)) break;
+      }
+      const Predicted one = prediction.price(placement);
+      ++priced;
+      below += one.step.value() < bound ? 1 : 0;
+      if (!best || faster(one, *best)) best = one;
     }
   }
+  const std::lock_guard lock(mutex_);
+  result_.evaluated += prediction.ran_dry() ? 1 : 0;
+  result_.priced += priced;
+  result_.below_bound += below;
+  if (memory > spec_->memory) reject_for_memory(considered.candidate, memory);
+  if (best) found(considered, *best);
+}
+
+void Search::found(const Considered& considered, const Predicted& predicted) {
+  OneGrid& grid = grids_[considered.grid];
+  if (grid.best && !faster(predicted, *grid.best)) return;
+  grid.best = predicted;
+  std::vector<double> steps;
+  for (const OneGrid& one : grids_) {
+    if (one.best) steps.push_back(one.step());
+  }
+  if (steps.size() < spec_->top) return;
+  const auto last = steps.begin() + static_cast<std::ptrdiff_t>(spec_->top) - 1;
+  std::nth_element(steps.begin(), last, steps.end());
+  limit_ = *last;
 }
 
 void Search::reject_for_memory(const Candidate& candidate, Bytes needed) {
@@ -208,35 +277,24 @@ void Search::reject_for_memory(const Candidate& candidate, Bytes needed) {
   result_.smallest_memory = needed;
 }
 
-void Search::evaluate(const Bounded& bounded) {
-  double wanted = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    wanted = limit();
+/// Bounds grow until they reach the limit.
+void Search::show(const Open& open) {
+  if (!spec_->progress || limit_ == kNever) return;
+  double best = kNever;
+  for (const OneGrid& grid : grids_) best = std::min(best, grid.step());
+  spec_->progress(
+      std::min(1.0, open.bound / limit_),
+      concat(result_.evaluated, " candidates run dry, best ", Seconds(best), "; all below ",
+             Seconds(open.bound), " of ", Seconds(limit_), " are done"));
+}
+
+/// The best plan of each grid, the fastest first.
+void Search::rank() {
+  for (const OneGrid& grid : grids_) {
+    if (grid.best) result_.plans.push_back(*grid.best);
   }
-  const Evaluation evaluation(*config_, bounded.candidate);
-  std::vector<Predicted> priced;
-  for (const auto& [bound, placement] : bounded.placements) {
-    if (bound > wanted) break;
-    priced.push_back(evaluation.price(placement, *cluster_));
-    wanted = std::min(wanted, priced.back().step.value());
-  }
-  const bool fits = evaluation.memory() <= spec_->memory;
-  const std::lock_guard lock(mutex_);
-  ++result_.evaluated;
-  if (fits) fitting_.push_back(bounded.candidate);
-  if (!fits) return reject_for_memory(bounded.candidate, evaluation.memory());
-  result_.priced += static_cast<std::int64_t>(priced.size());
-  if (priced.empty()) return;
-  // One plan for each candidate: its best placement.
-  const Predicted& fastest = *std::min_element(priced.begin(), priced.end(), faster);
-  const auto place = std::upper_bound(result_.plans.begin(), result_.plans.end(), fastest, faster);
-  result_.plans.insert(place, fastest);
-  if (spec_->progress) {
-    spec_->progress(static_cast<double>(next_) / static_cast<double>(bounded_.size()),
-                    concat(result_.evaluated, " of ", bounded_.size(), " candidates, best ",
-                           result_.plans.front().step));
-  }
+  std::sort(result_.plans.begin(), result_.plans.end(), faster);
+  if (result_.plans.size() > spec_->top) result_.plans.resize(spec_->top);
 }
 
 }  // namespace

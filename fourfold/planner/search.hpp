@@ -4,12 +4,12 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "fourfold/planner/evaluate.hpp"
-#include "fourfold/planner/workload.hpp"
+#include "fourfold/planner/predictions.hpp"
 
 namespace fourfold::planner {
 
@@ -20,6 +20,8 @@ struct SearchSpec {
   Bytes memory;          ///< that the tensors of a rank may use
   std::size_t top = 10;  ///< how many plans are wanted
   int threads = 2;
+  /// Of earlier searches with the same configuration and cluster; may be null.
+  std::shared_ptr<Predictions> known;
   /// Called now and then with the share of the work that is done, from 0 to 1.
   std::function<void(double done, const std::string& text)> progress;
 };
@@ -28,9 +30,12 @@ struct SearchResult {
   std::vector<Predicted> plans;  ///< the fastest first, one for each grid of a strategy
   std::map<std::string, std::int64_t> rejected;
   std::int64_t considered = 0;  ///< candidates that the model fits
-  std::int64_t dominated = 0;   ///< of these: others are as good, and need not save memory
-  std::int64_t evaluated = 0;   ///< of these, by dry runs
-  std::int64_t priced = 0;      ///< replays, of several placements each
+  // These three depend on how fast each thread is.
+  std::int64_t refined = 0;    ///< of these, whose bounds were found by shared dry runs
+  std::int64_t evaluated = 0;  ///< of these, by dry runs of their own
+  std::int64_t priced = 0;     ///< placements of these that were replayed
+  /// Predictions of time or memory that are below their bounds: there should be none.
+  std::int64_t below_bound = 0;
   /// Of the candidates that need too much memory, the one that needs the least.
   std::optional<Candidate> smallest;
   Bytes smallest_memory;
@@ -40,9 +45,5 @@ struct SearchResult {
 /// grid of so many ranks at all; where only the memory is missing, `plans` is empty.
 SearchResult search(const config::Config& config, const cluster::Cluster& cluster,
                     const SearchSpec& spec);
-
-/// The placements of a grid that differ in what crosses hosts, the given one first.
-std::vector<grid::Placement> placements_of(const grid::Sizes& sizes, const grid::Placement& first,
-                                           int gpus_per_host);
 
 }  // namespace fourfold::planner

@@ -29,7 +29,11 @@ std::ostream& operator<<(std::ostream& out, Phase phase) {
 Arithmetic product_of(const Extent& extent, DType dtype, Bytes bytes) {
   const double flops = 2.0 * static_cast<double>(extent.m) * static_cast<double>(extent.k) *
                        static_cast<double>(extent.n);
-  return {Work::kProduct, dtype, extent, Flops(flops), bytes};
+  return {.work = Work::kProduct,
+          .dtype = dtype,
+          .extent = extent,
+          .flops = Flops(flops),
+          .bytes = bytes};
 }
 
 std::string to_string(const Compute& compute) {
@@ -38,7 +42,7 @@ std::string to_string(const Compute& compute) {
   if (!text.empty()) text += " ";
   text += concat(compute.name, " (", compute.phase, ", ", a.work, " ");
   if (a.extent != Extent()) text += concat(a.extent.m, " x ", a.extent.k, " x ", a.extent.n, " ");
-  return text + concat(a.dtype, "): ", a.flops, ", ", a.bytes);
+  return text + concat(a.dtype, a.widened ? " for bf16" : "", "): ", a.flops, ", ", a.bytes);
 }
 
 }  // namespace fourfold::schedule

@@ -54,6 +54,10 @@ struct Arithmetic {
   Extent extent{};
   Flops flops{};
   Bytes bytes{};  ///< read and written in memory
+  /// Whether this machine computes bf16 tensors in f32 here, since its processors multiply no bf16
+  /// (attention), or converts tensors for that alone. `dtype` and `bytes` are those of the f32. A
+  /// device that multiplies bf16 needs no conversion and half the bytes.
+  bool widened = false;
 
   bool operator==(const Arithmetic&) const = default;
 };

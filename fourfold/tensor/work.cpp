@@ -39,6 +39,16 @@ Tensor cast(const Mesh& mesh, const char* name, const Tensor& tensor, at::Scalar
   return result;
 }
 
+Tensor cast_for_kernel(const Mesh& mesh, const char* name, const Tensor& tensor,
+                       at::ScalarType type) {
+  if (tensor.scalar_type() == type) return tensor;
+  Tensor result = tensor.to(type);
+  schedule::Arithmetic arithmetic = loop_over({result, tensor});
+  arithmetic.widened = true;
+  mesh.compute(name, arithmetic);
+  return result;
+}
+
 Tensor contiguous(const Mesh& mesh, const char* name, const Tensor& tensor) {
   if (tensor.is_contiguous()) return tensor;
   Tensor result = tensor.contiguous();

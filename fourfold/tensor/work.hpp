@@ -23,6 +23,10 @@ schedule::Arithmetic loop_over(at::TensorList tensors, double flops_each = 0);
 void copy(const Mesh& mesh, const char* name, const Tensor& to, const Tensor& from);
 /// The tensor in another type; itself if it has that type.
 Tensor cast(const Mesh& mesh, const char* name, const Tensor& tensor, at::ScalarType type);
+/// The same before and after a kernel that computes bf16 in f32: reported as `widened`, since a
+/// device that multiplies bf16 has no such work.
+Tensor cast_for_kernel(const Mesh& mesh, const char* name, const Tensor& tensor,
+                       at::ScalarType type);
 /// The tensor as one piece of memory; itself if it is one.
 Tensor contiguous(const Mesh& mesh, const char* name, const Tensor& tensor);
 void fill_zero(const Mesh& mesh, const char* name, const Tensor& tensor);

@@ -44,11 +44,8 @@ Recipe recipe_of(const Config& config, const Choice& choice) {
 
 std::string misfit(const Config& config, const Choice& choice) {
   const Recipe recipe = recipe_of(config, choice);
-  try {
-    check_recipe(recipe, choice.sizes.pipe);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
+  const std::string reason = recipe_misfit(recipe, choice.sizes.pipe);
+  if (!reason.empty()) return reason;
   return recipe.model->misfit(choice.sizes, choice.micro_batch);
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include <torch/csrc/autograd/autograd.h>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/phase_scope.hpp"
 #include "fourfold/comm/recording/recording.hpp"
@@ -15,22 +17,28 @@ namespace fourfold::train {
 
 using grid::Axis;
 
-void check_recipe(const Recipe& recipe, int places) {
+std::string recipe_misfit(const Recipe& recipe, int places) {
   if (recipe.micro_batch < 1 || recipe.batch % recipe.micro_batch != 0) {
-    throw ConfigError(concat("a batch of ", recipe.batch, " is not a multiple of the micro-batch, ",
-                             recipe.micro_batch));
+    return concat("a batch of ", recipe.batch, " is not a multiple of the micro-batch, ",
+                  recipe.micro_batch);
   }
   const std::int64_t passes = recipe.batch / recipe.micro_batch;
-  model::check_stages(recipe.model->blocks(), places, recipe.chunks);
+  std::string reason = model::stages_misfit(recipe.model->blocks(), places, recipe.chunks);
+  if (!reason.empty()) return reason;
   if (recipe.chunks > 1 && passes % places != 0) {
-    throw ConfigError(concat("with parallel.chunks = ", recipe.chunks, " the micro-batches of a ",
-                             "step (train.batch / train.micro_batch = ", passes,
-                             ") must be a multiple of parallel.pipe = ", places));
+    return concat("with parallel.chunks = ", recipe.chunks, " the micro-batches of a ",
+                  "step (train.batch / train.micro_batch = ", passes,
+                  ") must be a multiple of parallel.pipe = ", places);
   }
   if (places > 1 && recipe.optimizer.zero == optim::Zero::kGradients) {
-    throw ConfigError(
-        "parallel.zero = 2 does not go with a pipeline, whose passes overlap; choose 1");
+    return "parallel.zero = 2 does not go with a pipeline, whose passes overlap; choose 1";
   }
+  return {};
+}
+
+void check_recipe(const Recipe& recipe, int places) {
+  const std::string reason = recipe_misfit(recipe, places);
+  if (!reason.empty()) throw ConfigError(reason);
 }
 
 namespace {
@@ -40,11 +48,42 @@ const Recipe& checked(const Recipe& recipe, const Mesh& mesh) {
   return recipe;
 }
 
+using Names = std::vector<std::string>;
+
+/// What the passes of one chunk gather, in order.
+struct ChunkGathers {
+  Names forward;
+  Names backward;
+};
+
+/// Learns it from a pass through a dry chunk: every micro-batch gathers in the same order.
+ChunkGathers gathers_of(const Mesh& dry, const model::Part& part, const model::Input& input) {
+  ChunkGathers names;
+  tensor::InFlight in_flight(dry);
+  const int count = part.parts_of(input.batch);
+  std::vector<Tensor> hidden;
+  for (int i = 0; i < count && !part.stage().first; ++i) {
+    hidden.push_back(part.empty_hidden(nn::part_of(input.batch, i, count)).set_requires_grad(true));
+  }
+  in_flight.weights().learn(&names.forward);
+  nn::Pass pass(in_flight, true);
+  const std::vector<Tensor> outputs = part.run(hidden, input, 1, pass);
+  std::vector<Tensor> gradients;
+  for (const Tensor& output : outputs) {
+    if (!part.stage().last) gradients.push_back(at::empty_like(output));
+  }
+  in_flight.weights().learn(&names.backward);
+  const comm::PhaseScope phase(schedule::Phase::kBackward);
+  torch::autograd::backward(outputs, gradients);
+  in_flight.sums().drain();
+  return names;
+}
+
 /// The order in which a pass, or with a pipeline a step, gathers. It is learned from a dry run of
 /// the same model.
 tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
                                  const Recipe& recipe) {
-  std::vector<std::string> names;
+  Names names;
   {
     const tensor::MemoryMeter aside;  // it does not count as this rank's memory
     const tensor::MemoryMeter::Counting counting(aside);
@@ -54,17 +93,16 @@ tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
     const nn::Batch batch = recipe.model->batch(recipe.micro_batch);
     const model::Input input{batch,
                              recipe.model->empty_data(nn::local_samples(dry, batch), dry.device())};
-    tensor::InFlight in_flight(dry);
-    in_flight.weights().learn(&names);
-    if (twin.is_whole()) {
-      nn::Pass pass(in_flight, true);
-      twin.whole().loss(input, 1, pass).backward();
-    } else {
-      const auto same = [&](std::int64_t, bool) { return input; };
-      Pipeline(dry, twin).run(in_flight, recipe.batch / recipe.micro_batch, 1, same,
-                              [](const nn::Parameters&) {});
+    std::vector<ChunkGathers> chunks;
+    for (int i = 0; i < twin.chunks(); ++i) chunks.push_back(gathers_of(dry, twin[i], input));
+    const int places = mesh.size(Axis::kPipe);
+    const std::int64_t passes = twin.is_whole() ? 1 : recipe.batch / recipe.micro_batch;
+    for (const Unit& unit :
+         pipeline_units(places, mesh.coord()[Axis::kPipe], recipe.chunks, passes)) {
+      const ChunkGathers& chunk = chunks[static_cast<std::size_t>(unit.chunk)];
+      const Names& more = unit.forward ? chunk.forward : chunk.backward;
+      names.insert(names.end(), more.begin(), more.end());
     }
-    in_flight.sums().drain();
   }
   std::map<std::string, const tensor::Gatherable*> units;
   for (const tensor::Gatherable* unit : stages.gatherables()) units[unit->gather_name()] = unit;

@@ -23,8 +23,10 @@ struct Recipe {
   tensor::Overlap overlap;  ///< for the mesh of the training
 };
 
-/// Throws ConfigError for passes that do not divide the batch, and for settings that cannot be
-/// combined with a pipeline of `places` places.
+/// Says which passes do not divide the batch, or which settings cannot be combined with a pipeline
+/// of `places` places. Empty if all is well.
+std::string recipe_misfit(const Recipe& recipe, int places);
+/// Throws it as ConfigError.
 void check_recipe(const Recipe& recipe, int places);
 
 /// Writes a sample: one tensor for each kind of the model's data (Model::empty_data), without the

@@ -37,6 +37,7 @@ TEST(ScheduleJson, ComputeOfEveryKindReadsBackEqual) {
   }
   schedule.compute({"linear dW", schedule::product_of({4096, 512, 2048}, DType::kBF16, Bytes(7)),
                     schedule::Phase::kBackward, "h.3.mlp.c_fc"});
+  schedule.compute({"attention cast", {.bytes = Bytes(6), .widened = true}});
   schedule.compute({"large", {.flops = Flops(1e25), .bytes = Bytes(std::int64_t{1} << 62)}});
   schedule.compute({"a \"quoted\" name\n", {}, {}, "h.\xc3\xa4"});
   expect_round_trip(schedule);

@@ -55,5 +55,24 @@ TEST(ComputeTime, DependsOnTheKindOfWork) {
   EXPECT_NEAR(seconds(Work::kAttention, 1e12, 0), 1e-6 + 1e12 / (0.5 * peak), 1e-9);
 }
 
+/// CPUs convert bf16 to f32 and back around attention. GPUs do not.
+TEST(ComputeTime, OfAttentionInBf16IsThatOfTheDevice) {
+  cluster::Cluster cluster = small_cluster();
+  const auto seconds = [&](schedule::Work work, double flops, std::int64_t bytes) {
+    const schedule::Arithmetic done{
+        .work = work, .flops = Flops(flops), .bytes = Bytes(bytes), .widened = true};
+    return plan::seconds_of({.name = "work", .arithmetic = done}, cluster).value();
+  };
+  using schedule::Work;
+  cluster.network.library = cluster::Library::kNccl;
+  EXPECT_NEAR(seconds(Work::kAttention, 1e12, 0), 1e-6 + 1e12 / 40e12, 1e-9);
+  EXPECT_NEAR(seconds(Work::kAttention, 0, 1'000'000'000), 1e-6 + 1e-3, 1e-9);
+  EXPECT_EQ(seconds(Work::kMemory, 0, 1'000'000'000), 0);
+  cluster.network.library = cluster::Library::kFourfold;
+  EXPECT_NEAR(seconds(Work::kAttention, 1e12, 0), 1e-6 + 1e12 / 4e12, 1e-9);
+  EXPECT_NEAR(seconds(Work::kAttention, 0, 1'000'000'000), 1e-6 + 2e-3, 1e-9);
+  EXPECT_NEAR(seconds(Work::kMemory, 0, 1'000'000'000), 1e-6 + 2e-3, 1e-9);
+}
+
 }  // namespace
 }  // namespace fourfold::test

@@ -8,6 +8,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/planner/bound.hpp"
+#include "fourfold/planner/placements.hpp"
 #include "fourfold/planner/plan_text.hpp"
 #include "fourfold/train/setup.hpp"
 
@@ -53,68 +54,172 @@ SearchSpec spec_of(int ranks) {
   return spec;
 }
 
+/// Calls `take` with every candidate and every placement of it.
+template <class Take>
+void try_all(const Config& config, const cluster::Cluster& cluster, const SearchSpec& spec,
+             const Take& take) {
+  for (const std::string& name : spec.strategies) {
+    for (const Candidate& candidate :
+         planner::candidates_of(config, config::strategy_of(name), spec.ranks, spec.freedom).list) {
+      const Evaluation evaluation(config, candidate);
+      for (const grid::Placement& placement :
+           planner::placements_of(candidate.sizes, candidate.placement, cluster.gpus_per_host)) {
+        take(evaluation.price(placement, cluster));
+      }
+    }
+  }
+}
+
 /// The best of each grid, by dry runs of all candidates and all their placements.
 std::vector<Predicted> everything(const Config& config, const cluster::Cluster& cluster,
                                   const SearchSpec& spec) {
   std::vector<Predicted> all;
-  for (const std::string& name : spec.strategies) {
-    for (const Candidate& candidate :
-         planner::candidates_of(config, config::strategy_of(name), spec.ranks).list) {
-      const Evaluation evaluation(config, candidate);
-      std::optional<Predicted> best;
-      for (const grid::Placement& placement :
-           planner::placements_of(candidate.sizes, candidate.placement, cluster.gpus_per_host)) {
-        const Predicted one = evaluation.price(placement, cluster);
-        if (!best || one.step < best->step) best = one;
-      }
-      const auto same = std::find_if(all.begin(), all.end(), [&](const Predicted& other) {
-        return other.candidate.strategy == name && other.candidate.sizes == candidate.sizes;
-      });
-      if (same == all.end()) {
-        all.push_back(*best);
-      } else if (best->step < same->step) {
-        *same = *best;
-      }
+  try_all(config, cluster, spec, [&](const Predicted& one) {
+    if (one.memory > spec.memory) return;
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Predicted& other) {
+      return other.candidate.strategy == one.candidate.strategy &&
+             other.candidate.sizes == one.candidate.sizes;
+    });
+    if (same == all.end()) {
+      all.push_back(one);
+    } else if (one.step < same->step) {
+      *same = one;
     }
-  }
+  });
   std::stable_sort(all.begin(), all.end(),
                    [](const Predicted& a, const Predicted& b) { return a.step < b.step; });
   return all;
+}
+
+void expect_best(const std::vector<Predicted>& found, const std::vector<Predicted>& all,
+                 std::size_t top) {
+  ASSERT_EQ(found.size(), std::min(top, all.size()));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_DOUBLE_EQ(found[i].step.value(), all[i].step.value())
+        << i << ": " << to_string(found[i].candidate) << " and " << to_string(all[i].candidate);
+  }
 }
 
 TEST(Search, FindsTheFastestOfAll) {
   const Config config = config_of();
   for (const double links : {1e7, 1e9}) {
     const cluster::Cluster cluster = slow_cluster(links);
-    const SearchSpec spec = spec_of(4);
-    const std::vector<Predicted> all = everything(config, cluster, spec);
+    SearchSpec spec = spec_of(4);
     const planner::SearchResult found = planner::search(config, cluster, spec);
-    ASSERT_EQ(found.plans.size(), spec.top);
-    for (std::size_t i = 0; i < spec.top; ++i) {
-      EXPECT_DOUBLE_EQ(found.plans[i].step.value(), all[i].step.value())
-          << i << ": " << to_string(found.plans[i].candidate) << " and "
-          << to_string(all[i].candidate);
-    }
+    const std::vector<Predicted> all = everything(config, cluster, spec);
+    expect_best(found.plans, all, spec.top);
     EXPECT_LT(found.evaluated, found.considered);
+    EXPECT_EQ(found.below_bound, 0);
   }
 }
 
-/// If a bound were too long, the search could discard the best plan.
-TEST(Search, NoReplayIsShorterThanItsBound) {
+/// Then many candidates do not fit, among them the fastest.
+TEST(Search, FindsTheFastestThatFits) {
   const Config config = config_of();
-  const cluster::Cluster cluster = slow_cluster(1e7);
+  const cluster::Cluster cluster = slow_cluster(1e8);
+  SearchSpec spec = spec_of(4);
+  const Predicted best = planner::search(config, cluster, spec).plans.front();
+  spec.memory = Bytes(best.memory.value() * 7 / 10);
+  const planner::SearchResult found = planner::search(config, cluster, spec);
+  ASSERT_FALSE(found.plans.empty());
+  EXPECT_GT(found.plans.front().step, best.step);
+  expect_best(found.plans, everything(config, cluster, spec), spec.top);
+  EXPECT_EQ(found.below_bound, 0);
+}
+
+/// A later search needs no dry runs for what is known.
+TEST(Search, SharesPredictions) {
+  const Config config = config_of();
+  const cluster::Cluster cluster = slow_cluster(1e8);
+  SearchSpec spec = spec_of(4);
+  spec.threads = 1;
+  spec.known = std::make_shared<planner::Predictions>(config, cluster);
+  const planner::SearchResult first = planner::search(config, cluster, spec);
+  const planner::SearchResult second = planner::search(config, cluster, spec);
+  EXPECT_GT(first.evaluated, 0);
+  EXPECT_EQ(second.evaluated, 0);
+  expect_best(second.plans, first.plans, spec.top);
+  // Megatron's grids are among those of the 4-D algorithm.
+  spec.strategies = {"megatron"};
+  spec.top = 1;
+  const planner::SearchResult named = planner::search(config, cluster, spec);
+  spec.known = nullptr;
+  const planner::SearchResult alone = planner::search(config, cluster, spec);
+  EXPECT_LT(named.evaluated, alone.evaluated);
+  expect_best(named.plans, alone.plans, spec.top);
+  EXPECT_EQ(named.plans.front().candidate.strategy, "megatron");
+}
+
+/// If a bound were too long, the search could discard the best plan.
+void expect_bounds(const Config& config, const cluster::Cluster& cluster) {
   Candidate plain;
   plain.micro_batch = config.train.batch;
   const planner::Workload load =
       planner::workload_of(train::recipe_of(planner::apply(config, plain)));
+  planner::Profiles profiles(config);
+  int all = 0;
   int tight = 0;
-  for (const Predicted& one : everything(config, cluster, spec_of(4))) {
-    const Seconds bound = planner::lower_bound(load, one.candidate, config.train.batch, cluster);
-    EXPECT_LE(bound, one.step) << to_string(one.candidate);
-    EXPECT_LE(planner::least_memory(load, one.candidate), one.memory) << to_string(one.candidate);
-    if (bound.value() > 0.5 * one.step.value()) ++tight;
-  }
-  EXPECT_GT(tight, 0);
+  try_all(config, cluster, spec_of(4), [&](const Predicted& one) {
+    const Candidate& candidate = one.candidate;
+    planner::Profile& profile = profiles.of(candidate);
+    const Seconds bound = planner::lower_bound(profile, load, config, candidate, cluster);
+    EXPECT_LE(planner::lower_bound(load, candidate, config.train.batch, cluster), one.step)
+        << to_string(candidate);
+    EXPECT_LE(bound, one.step) << to_string(candidate);
+    EXPECT_LE(planner::least_memory(load, candidate), one.memory) << to_string(candidate);
+    EXPECT_LE(planner::least_memory(profile, load, config, candidate), one.memory)
+        << to_string(candidate);
+    ++all;
+    if (bound.value() > 0.8 * one.step.value()) ++tight;
+  });
+  EXPECT_GT(tight, all / 4);
+}
+
+TEST(Search, NothingIsShorterOrSmallerThanItsBounds) {
+  expect_bounds(config_of(), slow_cluster(1e7));
+  expect_bounds(config_of(), slow_cluster(1e9));
+}
+
+TEST(Search, NothingOfALlamaIsShorterOrSmallerThanItsBounds) {
+  Config config = config_of();
+  config.model.kind = "llama";
+  config.model.kv_heads = 2;
+  config.model.hidden = 96;
+  config.model.tied = false;
+  config.train.precision = config::Precision::kBf16;
+  cluster::Cluster cluster = slow_cluster(1e8);
+  cluster.network.library = cluster::Library::kNccl;
+  cluster.device.bf16 = FlopsPerSecond(20e9);
+  expect_bounds(config, cluster);
+}
+
+/// Profiles leave out what is done along some axes.
+TEST(Profile, KeepsTheOrderOfWhatIsLeft) {
+  using schedule::Op;
+  schedule::Schedule step;
+  const auto gather = [&](grid::Axis axis) {
+    return step.issue({.op = Op::kAllGather, .count = 8}, axis, 2, 0, 0);
+  };
+  step.wait(-1);
+  const std::int64_t along_x = gather(grid::Axis::kX);
+  step.compute({.name = "linear"});
+  const std::int64_t along_data = gather(grid::Axis::kData);
+  step.wait(along_x);
+  step.compute({.name = "adamw", .phase = schedule::Phase::kUpdate});
+  step.wait(along_data);
+  gather(grid::Axis::kX);
+
+  schedule::Schedule expected;
+  expected.wait(-1);
+  expected.issue({.op = Op::kAllGather, .count = 8}, grid::Axis::kX, 2, 0, 0);
+  expected.compute({.name = "linear"});
+  expected.wait(0);
+  expected.issue({.op = Op::kAllGather, .count = 8}, grid::Axis::kX, 2, 0, 0);
+  EXPECT_EQ(planner::without(step,
+                             [](const schedule::Issue& issue) {
+                               return issue.axes.contains(grid::Axis::kData);
+                             }),
+            expected);
 }
 
 TEST(Search, DoesNotDependOnTheNumberOfThreads) {

@@ -340,6 +340,26 @@ std::int64_t resident() {
   return pages * 4096;
 }
 
+/// Attention of bf16 is computed in f32 here: what a device that multiplies bf16 would not do is
+/// marked, and nothing else.
+TEST(DryRun, MarksWhatIsComputedInAWiderType) {
+  for (const bool bf16 : {false, true}) {
+    GptSpec spec = odd_spec();
+    spec.execution.precision = bf16 ? nn::Precision::bf16() : nn::Precision::float32();
+    const StepRecord step = train::dry_run(grid::Grid({.x = 2}), 0, recipe_of(spec));
+    int marked = 0;
+    for (const schedule::Step& one : step.schedule.steps()) {
+      const auto* compute = std::get_if<schedule::Compute>(&one);
+      if (compute == nullptr) continue;
+      const bool attention = compute->arithmetic.work == schedule::Work::kAttention ||
+                             compute->name == "attention cast";
+      EXPECT_EQ(compute->arithmetic.widened, bf16 && attention) << schedule::to_string(*compute);
+      marked += compute->arithmetic.widened ? 1 : 0;
+    }
+    EXPECT_EQ(marked > 0, bf16);
+  }
+}
+
 TEST(DryRun, AllocatesNothingForAModelOfManyGigabytes) {
   GptSpec spec;
   spec.vocabulary = 51200;
