@@ -165,6 +165,22 @@ TEST(LayerNorm, MergesPartsWithDifferentMeans) {
   for (const int x : {1, 2, 3}) run({.x = x}, input, serial, 1e-10);
 }
 
+/// A new norm multiplies by one and adds nothing.
+TEST(LayerNorm, BeginsWithOnesAndZeros) {
+  on_threads(2, [&](comm::World& world) {
+    const tensor::Mesh mesh(world, grid::Grid({.x = 2}));
+    const nn::LayerNorm layer(mesh, "norm", kWidth, Activations::kSharded,
+                              nn::Precision::float64(), 7);
+    const nn::RmsNorm rms(mesh, "rms", kWidth, Activations::kSharded, nn::Precision::float64(), 7,
+                          kEpsilon);
+    const bool ones = layer.scale()->value().eq(1).all().item<bool>() &&
+                      rms.vectors().at(0)->value().eq(1).all().item<bool>();
+    expect_on_all_ranks(world, ones, "a scale does not begin with ones");
+    const bool zeros = layer.shift()->value().eq(0).all().item<bool>();
+    expect_on_all_ranks(world, zeros, "the shift does not begin with zeros");
+  });
+}
+
 TEST(LayerNorm, ConstantRowsGiveTheShift) {
   on_threads(3, [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid::Grid({.x = 3}));
