@@ -16,6 +16,7 @@
 #include "fourfold/config/value.hpp"
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/planner/choose.hpp"
+#include "fourfold/planner/predict.hpp"
 #include "fourfold/planner/read_plans.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/accuracy.hpp"
@@ -83,7 +84,7 @@ std::vector<train::Planned> plans_of(const std::string& file, const config::Conf
       throw ConfigError(concat("--plans ", file, " is for ", planned, " ranks, and these are ",
                                ranks, "; make it with fourfold plan --gpus ", ranks));
     }
-    plans.push_back({planner::apply(config, plan.candidate), plan.step});
+    plans.push_back({planner::apply(config, plan.candidate), plan.step, plan.memory});
     train::check_fit(plans.back().config);
   }
   return plans;
@@ -99,9 +100,11 @@ train::Bench measure(comm::World& world, const Options& options, const config::C
                                           std::optional<train::Prediction>& predicted) {
     return planner::choose(ranks, one, predicted, console);
   };
+  // A machine is calibrated with processes: that says nothing about threads.
+  const train::Predict predict = options.threads ? train::Predict() : planner::predict;
   return train::compare(world, config, data,
                         with_auto(options.strategies, options.threads.has_value()), options.steps,
-                        show, choose);
+                        show, choose, predict);
 }
 
 /// How well the predictions agree with what was measured; empty for fewer than two predictions.
@@ -126,7 +129,7 @@ void bench(comm::World& world, const Options& options, config::Config config) {
               static_cast<long long>(config.train.batch),
               static_cast<long long>(config.model.context));
   std::printf("\n%s", train::to_table(result).c_str());
-  const std::string accuracy = accuracy_of(result);
+  const std::string accuracy = options.plans.empty() ? std::string() : accuracy_of(result);
   if (!accuracy.empty()) std::printf("\npredicted and measured steps of %s\n", accuracy.c_str());
   if (options.threads) {
     std::printf(

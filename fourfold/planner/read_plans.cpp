@@ -107,6 +107,7 @@ ReadPlan plan_of(const Json& json, const std::string& where) {
   candidate.chunks = read.whole<int>("chunks", 1);
   candidate.zero = read.whole<int>("zero", 0);
   plan.step = read.seconds("step_seconds");
+  plan.memory = Bytes(read.whole<std::int64_t>("memory_bytes", 0));
   return plan;
 }
 

@@ -13,6 +13,7 @@ namespace fourfold::planner {
 struct ReadPlan {
   Candidate candidate;
   Seconds step;  ///< as predicted
+  Bytes memory;  ///< of a rank, as predicted
 };
 
 /// The list `plans` of the text, in its order. Throws ConfigError that names the file and what is

@@ -23,6 +23,7 @@ planner::Answer two_plans() {
   plain.candidate.sizes = {.x = 2, .y = 3, .z = 2};
   plain.candidate.micro_batch = 8;
   plain.step = Seconds(0.125);
+  plain.memory = Bytes(4096);
   planner::Predicted other;
   other.candidate = {.strategy = "deepspeed3d",
                      .sizes = {.y = 2, .data = 3, .pipe = 2},
@@ -54,6 +55,7 @@ TEST(ReadPlans, PlansComeBackAsTheyWereWritten) {
   for (std::size_t i = 0; i < read.size(); ++i) {
     EXPECT_EQ(read[i].candidate, answer.found.plans[i].candidate);
     EXPECT_EQ(read[i].step, answer.found.plans[i].step);
+    EXPECT_EQ(read[i].memory, answer.found.plans[i].memory);
   }
 }
 
