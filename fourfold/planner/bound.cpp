@@ -257,7 +257,11 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   const double stages = blocks * block + c.chunks * pass.outside;
   const double head = places > 1 ? head_of_pass(load, c, cluster) : 0;
   const double idle = static_cast<double>(places - 1) / c.chunks * stages;
-  double step = passes * (stages + head) + idle;
+  // Without a pipeline, what is done along z in one pass may overlap with the next pass: only the
+  // compute of the other passes is sure.
+  const double whole = c.sizes.z > 1 && places == 1 ? 1 : passes;
+  const double computed = blocks * (pass.forward + pass.backward) + c.chunks * pass.outside;
+  double step = whole * (stages + head) + (passes - whole) * computed + idle;
   step += pass.update * blocks / (c.zero == 0 ? 1 : c.sizes.data);
   // Gradients of a block are complete in its last backward pass, and new weights are there for its
   // first forward pass. What is done along data can only overlap with what follows or goes before
@@ -271,8 +275,8 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   step += sums * std::max(0.0, data.sum.seconds - backward);
   step += std::max(0.0, data.gather.seconds - forward);
   const double inside =
-      passes * blocks * pass.inside_load + sums * data.sum.inside + data.gather.inside;
-  const double nics = passes * blocks * pass.nic_load + sums * data.sum.nics + data.gather.nics;
+      whole * blocks * pass.inside_load + sums * data.sum.inside + data.gather.inside;
+  const double nics = whole * blocks * pass.nic_load + sums * data.sum.nics + data.gather.nics;
   return Seconds(std::max({step, inside, nics}));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/planner/read_plans.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include <nlohmann/json.hpp>
@@ -89,8 +90,12 @@ ReadPlan plan_of(const Json& json, const std::string& where) {
   ReadPlan plan;
   Candidate& candidate = plan.candidate;
   candidate.strategy = read.text("strategy");
+  const auto& known = config::strategies();
+  if (std::none_of(known.begin(), known.end(),
+                   [&](const config::Strategy& one) { return one.name == candidate.strategy; })) {
+    read.fail(concat("has the strategy ", candidate.strategy, ", which does not exist"));
+  }
   try {
-    static_cast<void>(config::strategy_of(candidate.strategy));
     candidate.placement = grid::parse_placement(read.text("placement"));
   } catch (const ConfigError& error) {
     read.fail(concat("cannot be used: ", error.what()));

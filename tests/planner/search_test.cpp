@@ -276,7 +276,8 @@ TEST(Search, PartsOfAStepHaveTheOverlapOfTheWhole) {
         planner::record(config, candidate, {config.model.layers, 1, 1});
     const Seconds expected = plan::replay(whole.places, grid::Grid(sizes), cluster).step;
     const Predicted found = Evaluation(config, candidate).price(grid::kDefaultPlacement, cluster);
-    EXPECT_NEAR(found.step / expected, 1, 0.02) << sizes;
+    // Segments end between layers, so that parts are not quite alike.
+    EXPECT_NEAR(found.step / expected, 1, 0.06) << sizes;
   }
 }
 
