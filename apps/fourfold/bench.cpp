@@ -16,6 +16,7 @@
 #include "fourfold/config/value.hpp"
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/planner/choose.hpp"
+#include "fourfold/planner/predict.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/shared_dataset.hpp"
 
@@ -60,8 +61,10 @@ void show(const train::BenchRow& row) {
   if (!row.refused.empty()) {
     std::printf("%s does not run here\n", row.strategy.c_str());
   } else {
-    std::printf("%s on %s: %.3f s a step, loss %.6f\n", row.strategy.c_str(),
-                grid::to_string(row.sizes).c_str(), row.step.value(), row.loss);
+    const std::string predicted =
+        row.predicted > Seconds() ? concat(" (predicted ", row.predicted, ")") : std::string();
+    std::printf("%s on %s: %.3f s a step%s, loss %.6f\n", row.strategy.c_str(),
+                grid::to_string(row.sizes).c_str(), row.step.value(), predicted.c_str(), row.loss);
     if (!row.warning.empty()) std::printf("%s\n", row.warning.c_str());
   }
   std::fflush(stdout);
@@ -76,9 +79,11 @@ void bench(comm::World& world, const Options& options, config::Config config) {
                                           std::optional<train::Prediction>& predicted) {
     return planner::choose(ranks, one, predicted, console);
   };
+  // A machine is calibrated with processes: that says nothing about threads.
+  const train::Predict predict = options.threads ? train::Predict() : planner::predict;
   const train::Bench result = train::compare(
       world, config, data, with_auto(options.strategies, options.threads.has_value()),
-      options.steps, show, choose);
+      options.steps, show, choose, predict);
   if (world.rank() != 0) return;
   std::printf("\n%d ranks, %lld steps each, of %lld sequences of %lld tokens; MB are 10^6 bytes\n",
               world.size(), static_cast<long long>(options.steps),

@@ -3,8 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/planner/calibrate.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
@@ -13,6 +15,7 @@
 #include "fourfold/base/text.hpp"
 #include "fourfold/base/text_table.hpp"
 #include "fourfold/cluster/write.hpp"
+#include "fourfold/planner/calibration_cache.hpp"
 
 #include "apps/fourfold/commands.hpp"
 #include "apps/fourfold/console.hpp"
@@ -26,6 +29,9 @@ namespace {
 struct Options {
   RankOptions ranks;
   planner::CalibrationSpec spec;
+  std::optional<double> gflops;
+  std::optional<double> gbytes_per_second;
+  std::optional<double> memory_gib;
   std::string out = "cluster.toml";
 };
 
@@ -48,13 +54,33 @@ void measure(comm::World& world, Options options) {
                      " times as long while ranks communicate"));
   if (!found.network.measured.empty()) std::printf("%s", table_of(found).c_str());
   cluster::write(found, options.out);
-  console.say(
-      concat("written to ", options.out, "; use it with fourfold plan --cluster ", options.out));
+  // Anything else than a path would be the name of a cluster that comes with the program.
+  const bool path = options.out.find('/') != std::string::npos || options.out.ends_with(".toml");
+  console.say(concat("written to ", options.out, ": use it with fourfold plan --cluster ",
+                     path ? "" : "./", options.out));
+  const std::string kept = planner::put_into_cache(world, options.spec.device, found);
+  if (!kept.empty()) {
+    console.say(concat("runs on these ranks are predicted with it from now on: ", kept));
+  }
+}
+
+/// 0 where the option was not given.
+double above_zero(const char* option, const std::optional<double>& value) {
+  if (!value) return 0;
+  if (*value > 0 && std::isfinite(*value)) return *value;
+  throw ConfigError(concat(option, " must be above 0, not ", *value));
 }
 
 int run(Options& options, char** argv) {
   check_writable("--out", options.out);
-  if (options.spec.rounds < 1) throw ConfigError("--rounds must be at least 1");
+  if (options.spec.rounds < 1) {
+    throw ConfigError(concat("--rounds must be at least 1, not ", options.spec.rounds));
+  }
+  if (options.spec.name.empty()) throw ConfigError("--name must not be empty");
+  config::DeviceConfig& device = options.spec.device;
+  device.gflops = above_zero("--gflops", options.gflops);
+  device.gbytes_per_second = above_zero("--gbytes-per-second", options.gbytes_per_second);
+  device.memory_gib = above_zero("--memory-gib", options.memory_gib);
   if (options.ranks.ranks) {
     announce_terminal();
     announce_command(argv);
@@ -74,12 +100,11 @@ void add_calibrate(CLI::App& app, Command& command) {
   calibrate
       ->add_option("--rounds", options->spec.rounds, "the median of so many measurements counts")
       ->capture_default_str();
-  calibrate->add_option("--gflops", options->spec.device.gflops,
+  calibrate->add_option("--gflops", options->gflops,
                         "emulate a device, as the key device.gflops does");
-  calibrate->add_option("--gbytes-per-second", options->spec.device.gbytes_per_second,
+  calibrate->add_option("--gbytes-per-second", options->gbytes_per_second,
                         "the same for device.gbytes_per_second");
-  calibrate->add_option("--memory-gib", options->spec.device.memory_gib,
-                        "the same for device.memory_gib");
+  calibrate->add_option("--memory-gib", options->memory_gib, "the same for device.memory_gib");
   calibrate->callback(
       [options, &command] { command = [options](char** argv) { return run(*options, argv); }; });
 }

@@ -17,7 +17,8 @@ cluster::Cluster this_cluster(comm::World& world, const config::DeviceConfig& de
                               const train::Console& console);
 
 /// Gives a configuration with the strategy `auto` and no grid the best plan for this machine, and
-/// other configurations their grid as `train::settle_grid` does. A `train::Choose`. Collective.
+/// other configurations their grid as `train::settle_grid` does; these are predicted if the machine
+/// was measured before (predict.hpp). A `train::Choose`. Collective.
 std::string choose(comm::World& world, config::Config& config,
                    std::optional<train::Prediction>& predicted, const train::Console& console);
 

@@ -15,7 +15,8 @@ std::string loss_chart(const RunData& run);
 /// The time of steps, split into compute and waiting for each set of axes.
 std::string step_chart(const RunData& run, const Palette& palette);
 
-/// What each rank did during one step. If there are many ranks, only the first ones are drawn.
+/// What each rank did during one step; and above that, on the same scale, what was predicted. If
+/// there are many ranks, only some of them are drawn: those of the prediction and the first ones.
 std::string timeline_chart(const RunData& run, const Palette& palette);
 
 /// Combines steps in groups of equal size, so that there are at most `most` of them.

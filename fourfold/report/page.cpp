@@ -17,9 +17,11 @@ Palette palette_of(const RunData& run) {
   for (const auto& [key, count] : run.communication) {
     if (key.group_size > 1) axes.insert(key.axes);
   }
-  for (const RankTrace& trace : run.traces) {
-    for (const comm::Span& span : trace.spans) {
-      if (!span.axes.empty()) axes.insert(span.axes);
+  for (const std::vector<RankTrace>* traces : {&run.traces, &run.predicted}) {
+    for (const RankTrace& trace : *traces) {
+      for (const comm::Span& span : trace.spans) {
+        if (!span.axes.empty()) axes.insert(span.axes);
+      }
     }
   }
   return Palette(axes);

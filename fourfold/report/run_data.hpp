@@ -33,6 +33,9 @@ struct RunData {
   std::vector<std::pair<std::string, Bytes>> memory;         ///< purpose and peak
   std::string configuration;
   std::vector<RankTrace> traces;  ///< by rank; their first step is drawn
+  /// A step as it was predicted, one trace for each place of the pipeline; may be empty.
+  std::vector<RankTrace> predicted;
+  std::string predicted_part;  ///< of the step that these show; empty: all of it
 };
 
 }  // namespace fourfold::report

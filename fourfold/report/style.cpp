@@ -16,6 +16,7 @@ body{margin:0;background:var(--page);color:var(--text);font:15px/1.5 system-ui,-
 main{max-width:1180px;margin:0 auto;padding:28px 20px 48px}
 h1{font-size:26px;line-height:1.2;margin:0 0 4px}
 h2{font-size:17px;margin:0 0 10px}
+h3{font-size:14px;margin:14px 0 0}
 p{margin:0 0 10px;color:var(--soft)}
 section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:18px 20px;margin-top:18px;min-width:0}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(460px,100%),1fr));gap:0 18px}
@@ -38,14 +39,15 @@ path.training{stroke:var(--training)}path.validation{stroke:var(--validation)}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 16px;margin:10px 0 4px;padding:0;color:var(--soft);font-size:13px}
 .legend i{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px}
 .compute{fill:var(--compute);background:var(--compute)}.other{fill:var(--other);background:var(--other)}.wait{fill:var(--wait);background:var(--wait)}
-.legend .training{background:var(--training)}.legend .validation{background:var(--validation)}
+.legend .ideal{background:var(--soft)}.legend .training{background:var(--training)}.legend .validation{background:var(--validation)}
 .a0{fill:var(--a0);background:var(--a0)}.a1{fill:var(--a1);background:var(--a1)}.a2{fill:var(--a2);background:var(--a2)}.a3{fill:var(--a3);background:var(--a3)}.a4{fill:var(--a4);background:var(--a4)}
 .a5{fill:var(--a5);background:var(--a5)}.a6{fill:var(--a6);background:var(--a6)}.a7{fill:var(--a7);background:var(--a7)}.a8{fill:var(--a8);background:var(--a8)}.a9{fill:var(--a9);background:var(--a9)}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:right;padding:4px 10px;border-bottom:1px solid var(--line);white-space:nowrap}
 th{color:var(--soft);font-weight:500;font-size:13px}
 td:first-child,th:first-child{text-align:left;padding-left:0}
-#communication td:nth-child(2),#communication th:nth-child(2){text-align:left}
+#communication td:nth-child(2),#communication th:nth-child(2),.text{text-align:left}
+.wide th,.wide td{padding:4px 6px;font-size:13px}.wide td.text{white-space:normal}
 #memory{max-width:420px}
 #facts td{text-align:left;white-space:normal;overflow-wrap:anywhere}#facts td:first-child{white-space:nowrap;color:var(--soft)}
 pre{margin:0;overflow-x:auto;font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace}

@@ -140,10 +140,12 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   add(counts, world.counters());
   add_traffic(row, mesh, sent_in_a_step(counts, steps));
   const tensor::MemoryUse peaks = meter.peaks();
+  const auto peak = static_cast<double>(meter.at_peak().total().value());
   std::vector<double> bytes;
   for (const Bytes one : peaks.by_class) bytes.push_back(static_cast<double>(one.value()));
   const std::vector<Extent> memory = extents(mesh, bytes);
   std::copy(memory.begin(), memory.end(), row.memory.begin());
+  row.peak = extents(mesh, {peak}).front();
   row.warning = device.warning(mesh);
   times = largest(mesh, std::move(times));
   // The first step is slower because of one-time work.
@@ -157,16 +159,23 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
 
 namespace {
 
+void put_prediction(BenchRow& row, const std::optional<Prediction>& predicted) {
+  if (!predicted) return;
+  row.predicted = predicted->step;
+  row.predicted_peak = predicted->memory;
+  row.missing = predicted->missing;
+}
+
 /// The configuration of the strategy on every rank. If it is refused, returns nothing and puts the
 /// reason into the row.
 std::optional<Config> settled(comm::World& world, const Config& config, BenchRow& row,
-                              const Choose& choose) {
+                              const Choose& choose, const Predict& predict) {
   Config one = without_sizes(config, row.strategy);
   try {
     if (row.strategy == config::kAuto && choose) {
       std::optional<Prediction> predicted;
       choose(world, one, predicted);
-      if (predicted) row.predicted = predicted->step;
+      put_prediction(row, predicted);
       return one;
     }
     settle_on_all_ranks(world, one, [&](Config& mine, const RankMemory& memory) {
@@ -177,6 +186,7 @@ std::optional<Config> settled(comm::World& world, const Config& config, BenchRow
     row.refused = error.what();
     return std::nullopt;
   }
+  if (predict) put_prediction(row, predict(world, one));
   return one;
 }
 
@@ -184,7 +194,8 @@ std::optional<Config> settled(comm::World& world, const Config& config, BenchRow
 
 Bench compare(comm::World& world, const Config& config, const Dataset& data,
               const std::vector<std::string>& strategies, std::int64_t steps,
-              const std::function<void(const BenchRow&)>& tell, const Choose& choose) {
+              const std::function<void(const BenchRow&)>& tell, const Choose& choose,
+              const Predict& predict) {
   Bench bench;
   {
     const Mesh all(world, grid::Grid({.data = world.size()}));
@@ -194,7 +205,7 @@ Bench compare(comm::World& world, const Config& config, const Dataset& data,
   for (const std::string& name : strategies) {
     BenchRow row;
     row.strategy = name;
-    if (const std::optional<Config> one = settled(world, config, row, choose)) {
+    if (const std::optional<Config> one = settled(world, config, row, choose, predict)) {
       row.sizes = one->parallel.sizes;
       row.passes = one->train.batch / one->train.micro_batch;
       row.chunks = one->parallel.chunks;

@@ -30,13 +30,16 @@ struct BenchRow {
   grid::Sizes sizes{};
   std::int64_t passes = 1;  ///< micro-batches of a step
   int chunks = 1;
-  Seconds predicted{};  ///< of `auto`; 0: not predicted
+  Seconds predicted{};  ///< 0: not predicted
+  Bytes predicted_peak{};
+  std::string missing;  ///< why nothing was predicted; may be empty
   Seconds step{};       ///< the median of the times of the slowest rank in each step
   double exposed = 0;   ///< share of the step that compute is blocked, the mean of all ranks
   std::map<std::string, Extent> sent;  ///< bytes of a step by the axes of the groups
   Extent bytes;                        ///< of all axes together
   Extent messages;
   std::array<Extent, tensor::kMemoryClasses> memory{};  ///< the peak of each class, in bytes
+  Extent peak;                                          ///< of all tensors together
   double mfu = 0;
   double loss = 0;      ///< of the last step
   std::string warning;  ///< if the machine was too slow for the emulated devices
@@ -53,11 +56,13 @@ struct Bench {
 config::Config with_strategy(const config::Config& config, const std::string& strategy, int ranks,
                              const RankMemory& memory = RankMemory::unlimited());
 
-/// Trains `steps` steps with each strategy. `choose` settles the strategy `auto`. Collective. Only
-/// rank 0 has complete rows, and it calls `tell` when a strategy is done.
+/// Trains `steps` steps with each strategy. `choose` settles the strategy `auto`, and `predict`
+/// predicts the others. Collective. Only rank 0 has complete rows, and it calls `tell` when a
+/// strategy is done.
 Bench compare(comm::World& world, const config::Config& config, const Dataset& data,
               const std::vector<std::string>& strategies, std::int64_t steps,
-              const std::function<void(const BenchRow&)>& tell, const Choose& choose = {});
+              const std::function<void(const BenchRow&)>& tell, const Choose& choose = {},
+              const Predict& predict = {});
 
 /// The tables for people, and the same results for programs.
 std::string to_table(const Bench& bench);

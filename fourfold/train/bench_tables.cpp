@@ -49,6 +49,32 @@ Json json_of(const Extent& extent) {
 
 }  // namespace
 
+namespace {
+
+/// Beside the measured step and peak; empty if nothing was predicted. One line says so then, if
+/// there is a reason.
+std::string predictions(const Bench& bench) {
+  TextTable table({"strategy", "grid", "step s", "predicted s", "off", "peak MB", "predicted MB"});
+  bool any = false;
+  std::string missing;
+  for (const BenchRow& row : bench.rows) {
+    if (!row.refused.empty()) continue;
+    if (!row.missing.empty()) missing = concat("\n", row.missing, "\n");
+    if (!(row.predicted > Seconds())) continue;
+    any = true;
+    const auto peak = static_cast<double>(row.predicted_peak.value());
+    table.add({row.strategy, grid_of(row), number("%.3f", row.step.value()),
+               number("%.3f", row.predicted.value()),
+               number("%+.0f%%", 100 * (row.predicted / row.step - 1)),
+               number("%.2f", row.peak.largest / 1e6), number("%.2f", peak / 1e6)});
+  }
+  if (!any) return missing;
+  return concat("\nmeasured and predicted: the step, and all tensors of the fullest rank\n\n",
+                table.text());
+}
+
+}  // namespace
+
 std::string to_table(const Bench& bench) {
   TextTable main({"strategy", "grid", "step s", "exposed", "sent MB", "messages", "parameters MB",
                   "gradients MB", "optimizer MB", "activations MB", "mfu", "loss"});
@@ -79,8 +105,9 @@ std::string to_table(const Bench& bench) {
   for (const BenchRow& row : bench.rows) {
     if (!row.refused.empty()) refused += concat(row.strategy, ": ", row.refused, "\n");
   }
-  return concat(main.text(), "\nMB that a rank sends in a step, by the axes of the groups\n\n",
-                by_axes.text(), refused.empty() ? "" : "\nnot run\n\n", refused);
+  return concat(main.text(), predictions(bench),
+                "\nMB that a rank sends in a step, by the axes of the groups\n\n", by_axes.text(),
+                refused.empty() ? "" : "\nnot run\n\n", refused);
 }
 
 std::string to_json(const Bench& bench, int ranks) {
@@ -101,6 +128,7 @@ std::string to_json(const Bench& bench, int ranks) {
     one["micro_batches"] = row.passes;
     one["chunks"] = row.chunks;
     one["step_seconds"] = row.step.value();
+    if (row.predicted > Seconds()) one["predicted_step_seconds"] = row.predicted.value();
     one["exposed_share"] = row.exposed;
     one["bytes"] = json_of(row.bytes);
     one["messages"] = json_of(row.messages);
@@ -108,6 +136,8 @@ std::string to_json(const Bench& bench, int ranks) {
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
       one["memory"][to_string(static_cast<MemoryClass>(i))] = json_of(row.memory[i]);
     }
+    one["peak_bytes"] = json_of(row.peak);
+    if (row.predicted > Seconds()) one["predicted_peak_bytes"] = row.predicted_peak.value();
     one["mfu"] = row.mfu;
     one["loss"] = row.loss;
     json["strategies"].push_back(one);

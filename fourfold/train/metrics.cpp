@@ -153,6 +153,7 @@ std::string to_json(const RunMetrics& run) {
   }
   const Json val_loss = run.validations.empty() ? Json(nullptr) : Json(run.validations.last().loss);
   json["summary"] = {{"val_loss", val_loss},
+                     {"step_seconds", median_step(run.steps.entries()).value()},
                      {"tokens_per_second", run.tokens_per_second},
                      {"model_flops_per_second", run.model_flops.value()},
                      {"gemm_flops_per_second", run.gemm_flops.value()},

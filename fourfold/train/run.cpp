@@ -38,6 +38,12 @@ Bytes peak_rss() {
   return {};
 }
 
+/// "+3%": how much larger than 1 a ratio is.
+std::string difference(double ratio) {
+  const auto percent = std::llround(100 * (ratio - 1));
+  return concat(percent > 0 ? "+" : "", percent, "%");
+}
+
 /// One rank's part of a run.
 class Run {
  public:
@@ -57,6 +63,7 @@ class Run {
                                              return settle_grid(config, world.size(), memory);
                                            });
     if (!chosen.empty()) say(chosen);
+    meter.reset_peak();  // measuring the machine for the choice is not part of training
     recipe_ = recipe_of(spec_.config);
     flops_ = recipe_.model->flops(recipe_.batch);
     const std::string& init_from = spec_.config.train.init_from;
@@ -112,8 +119,12 @@ class Run {
     if (!too_slow.empty()) say(too_slow);
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
     if (!spec_.report.empty()) {
-      write_text(spec_.report,
-                 report::page(report_of(spec_.name, spec_.config, metrics_, std::move(traces_))));
+      report::RunData data = report_of(spec_.name, spec_.config, metrics_, std::move(traces_));
+      if (predicted_) {
+        data.predicted = std::move(predicted_->traces);
+        data.predicted_part = predicted_->part;
+      }
+      write_text(spec_.report, report::page(data));
       say(concat("the report is in ", spec_.report));
     }
   }
@@ -259,18 +270,26 @@ class Run {
                spec_.config.device.gflops > 0 ? " of all devices: mfu "
                                               : " that products reach here: mfu ",
                std::round(1000 * metrics_.mfu) / 1000));
-    if (predicted_) {
-      metrics_.predicted_step = predicted_->step;
-      metrics_.predicted_memory = predicted_->memory;
-      say(concat("predicted: a step of ", predicted_->step, " and ", predicted_->memory,
-                 " of tensors; measured: ", median, " and ", metrics_.peak));
-    }
+    if (predicted_) compare_with_prediction(median);
     say(concat("the whole run took ", short_time(metrics_.facts.total)));
     say(concat("the model is in ", folder_));
   }
 
+  void compare_with_prediction(Seconds step) {
+    if (!predicted_->missing.empty()) {
+      say(predicted_->missing);
+      return;
+    }
+    metrics_.predicted_step = predicted_->step;
+    metrics_.predicted_memory = predicted_->memory;
+    say(concat("predicted: a step of ", predicted_->step, " and ", predicted_->memory,
+               " of tensors; measured: ", step, " and ", metrics_.peak, " (the prediction is ",
+               difference(predicted_->step / step), " and ",
+               difference(predicted_->memory / metrics_.peak), " off)"));
+  }
+
   Seconds begin_ = now();
-  std::optional<Prediction> predicted_;
+  std::optional<Prediction> predicted_;  // of the first rank; of others it is empty or unused
   comm::World* world_;
   RunSpec spec_;
   const Console* console_;

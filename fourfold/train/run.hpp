@@ -25,8 +25,10 @@ struct Console {
 /// What was predicted for a run before it began.
 struct Prediction {
   Seconds step;
-  Bytes memory;
+  Bytes memory;                           ///< the peak of the tensors of the fullest rank
   std::vector<report::RankTrace> traces;  ///< of a predicted step, for the report
+  std::string part;                       ///< of the step that the traces show; empty: all of it
+  std::string missing;  ///< why nothing was predicted, for the user; all else is then empty
 };
 
 /// Gives the configuration its grid and everything else that may be chosen, on all ranks alike, and
@@ -34,6 +36,10 @@ struct Prediction {
 /// Collective.
 using Choose = std::function<std::string(comm::World& world, config::Config& config,
                                          std::optional<Prediction>& predicted)>;
+
+/// Predicts the step of a configuration that has a grid. Only the first rank gets a prediction.
+/// Collective.
+using Predict = std::function<Prediction(comm::World& world, const config::Config& config)>;
 
 struct RunSpec {
   config::Config config;

@@ -19,9 +19,10 @@ std::string with_decimals(double value, int decimals) {
 
 std::string about(const config::Config& config, const RunMetrics& run) {
   const config::ModelConfig& model = config.model;
-  return concat("GPT with ", model.layers, " layers, width ", model.width, ", ", model.heads,
-                " heads, context ", model.context, ", vocabulary ", model.vocab, ", ",
-                config::to_string(config.train.precision), " \u00b7 grid ", run.grid);
+  return concat(model.kind == "gpt" ? "GPT" : "Llama", " with ", model.layers, " layers, width ",
+                model.width, ", ", model.heads, " heads, context ", model.context, ", vocabulary ",
+                model.vocab, ", ", config::to_string(config.train.precision), " \u00b7 grid ",
+                run.grid);
 }
 
 /// The exposed share of the time of all steps but the first, which is slower because of one-time
@@ -45,6 +46,9 @@ std::vector<std::pair<std::string, std::string>> figures(const RunMetrics& run) 
   all.emplace_back("tokens/s", with_decimals(run.tokens_per_second, 0));
   all.emplace_back("mfu", with_decimals(run.mfu, 3));
   all.emplace_back("median step", concat(median_step(run.steps.entries())));
+  if (run.predicted_step > Seconds()) {
+    all.emplace_back("predicted step", concat(run.predicted_step));
+  }
   all.emplace_back("exposed", with_decimals(100 * exposed_share(run.steps.entries()), 1) + " %");
   return all;
 }
@@ -68,6 +72,10 @@ report::RunData report_of(const std::string& name, const config::Config& config,
   for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
     data.memory.emplace_back(to_string(static_cast<tensor::MemoryClass>(i)),
                              run.memory.by_class[i]);
+  }
+  data.memory.emplace_back("all tensors together", run.peak);
+  if (run.predicted_step > Seconds()) {
+    data.memory.emplace_back("all tensors, as predicted", run.predicted_memory);
   }
   data.memory.emplace_back("whole process", run.peak_rss);
   data.configuration = config::to_toml(config);

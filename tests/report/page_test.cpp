@@ -93,6 +93,54 @@ TEST(Page, NeedsNothingElse) {
   }
 }
 
+/// Which values the time axis of a timeline shows, and where.
+std::string time_axis(const std::string& html, const std::string& id) {
+  const auto begin = html.find("<svg id=\"" + id + "\"");
+  if (begin == std::string::npos) return {};
+  std::string ticks;
+  const auto end = html.find("</svg>", begin);
+  for (auto at = html.find("<text class=\"tick mid\" x=\"", begin); at < end;
+       at = html.find("<text class=\"tick mid\" x=\"", at + 1)) {
+    ticks += html.substr(html.find("x=\"", at), html.find(" y=", at) - html.find("x=\"", at));
+    ticks += html.substr(html.find('>', at), html.find('<', at + 1) - html.find('>', at)) + " ";
+  }
+  return ticks;
+}
+
+TEST(Page, DrawsThePredictedStepOnTheScaleOfTheMeasuredOne) {
+  report::RunData run = sample_run();
+  EXPECT_FALSE(has(report::page(run), "<h3>")) << "there is no prediction";
+  report::RankTrace predicted = sample_trace(0);
+  predicted.place = "";
+  predicted.steps = {{2, Seconds(0), Seconds(4)}};
+  predicted.spans = {compute(0, 3), wait(3, 4, 7, "data"), operation(2, 4, 7, "data")};
+  run.predicted = {predicted};
+  const std::string html = report::page(run);
+  EXPECT_TRUE(has(html, "Step 3, 10.0 s; predicted: 4.00 s."));
+  EXPECT_LT(html.find("<h3>Predicted</h3>"), html.find("<h3>Measured</h3>"));
+  EXPECT_TRUE(has(html, ">every rank</text>"));
+  EXPECT_TRUE(has(html, "communication over data")) << "it is in no measured rank";
+  EXPECT_EQ(time_axis(html, "predicted"), time_axis(html, "timeline"));
+  EXPECT_TRUE(has(time_axis(html, "timeline"), ">10000 ")) << time_axis(html, "timeline");
+
+  run.predicted_part = "2 blocks a stage";
+  EXPECT_TRUE(has(report::page(run), "the prediction shows a part of a step: 2 blocks a stage."));
+}
+
+TEST(Page, DrawsTheRanksThatThePredictionIsAbout) {
+  report::RunData run = sample_run(5, 64);
+  for (const int rank : {0, 32}) {
+    run.predicted.push_back(sample_trace(rank));
+    run.predicted.back().place = concat("pipe=", rank / 32);
+  }
+  const std::string html = report::page(run);
+  EXPECT_TRUE(has(html, ">ranks with pipe=1</text>"));
+  EXPECT_TRUE(has(html, "; 8 of 64 ranks"));
+  EXPECT_TRUE(has(html, "rank 6 (host"));
+  EXPECT_FALSE(has(html, "rank 7 (host"));
+  EXPECT_TRUE(has(html, "rank 32 (host"));
+}
+
 TEST(Page, StaysSmall) {
   report::RunData run = sample_run(10000, 64);
   run.validations.clear();

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/planner/predict.hpp"
+
+#include "fourfold/base/text.hpp"
+#include "fourfold/planner/calibration_cache.hpp"
+#include "fourfold/train/setup.hpp"
+
+namespace fourfold::planner {
+
+Candidate candidate_of(const config::Config& config) {
+  const config::ParallelConfig& parallel = config.parallel;
+  return {.strategy = parallel.strategy,
+          .sizes = parallel.sizes,
+          .placement = parallel.placement,
+          .activations = parallel.activations,
+          .checkpoint = config.train.checkpoint_activations,
+          .micro_batch = config.train.micro_batch,
+          .chunks = parallel.chunks,
+          .zero = parallel.zero};
+}
+
+Evaluation::Traced timeline_of(const config::Config& config, const Candidate& candidate,
+                               const cluster::Cluster& cluster) {
+  // So many blocks, each in so many passes, are run dry within a second.
+  constexpr std::int64_t kMostBlocks = 500;
+  const train::Recipe recipe = train::recipe_of(apply(config, candidate));
+  const std::int64_t stages = std::int64_t{candidate.sizes.pipe} * candidate.chunks;
+  const Reduced whole{(recipe.model->blocks() + stages - 1) / stages,
+                      recipe.batch / recipe.micro_batch, candidate.sizes.pipe};
+  if (whole.blocks * stages * whole.passes > kMostBlocks) {
+    return Evaluation(config, candidate).trace(candidate.placement, cluster);
+  }
+  plan::Replayed replayed =
+      plan::replay(record(config, candidate, whole).places,
+                   grid::Grid(candidate.sizes, candidate.placement), cluster, {.traces = true});
+  return {std::move(replayed.traces), true, whole};
+}
+
+std::string part_of(const Evaluation::Traced& traced) {
+  if (traced.whole) return {};
+  const Reduced& size = traced.size;
+  return concat(size.blocks, size.blocks == 1 ? " block" : " blocks", " a stage, ", size.passes,
+                size.passes == 1 ? " pass" : " passes", " and ", size.places,
+                size.places == 1 ? " place" : " places", " of the pipeline");
+}
+
+train::Prediction prediction_of(const config::Config& config, const cluster::Cluster& cluster) {
+  const Candidate candidate = candidate_of(config);
+  const Predicted found = Evaluation(config, candidate).price(candidate.placement, cluster);
+  Evaluation::Traced traced = timeline_of(config, candidate, cluster);
+  train::Prediction prediction;
+  prediction.step = found.step;
+  prediction.memory = found.memory;
+  prediction.part = part_of(traced);
+  prediction.traces = std::move(traced.traces);
+  return prediction;
+}
+
+namespace {
+
+/// The command that measures these ranks.
+std::string calibration_command(const comm::World& world, const config::DeviceConfig& device) {
+  std::string command = "fourfold calibrate";
+  const bool one_host = world.host(0) == world.host(world.size() - 1);
+  if (world.size() > 1 && one_host) command += concat(" --ranks ", world.size());
+  if (device.gflops > 0) command += concat(" --gflops ", device.gflops);
+  if (device.gbytes_per_second > 0) {
+    command += concat(" --gbytes-per-second ", device.gbytes_per_second);
+  }
+  return one_host ? command : command + " on the same hosts";
+}
+
+}  // namespace
+
+train::Prediction predict(comm::World& world, const config::Config& config) {
+  const std::optional<cluster::Cluster> cluster = cached_cluster(world, config.device);
+  train::Prediction prediction;
+  if (!cluster) {
+    prediction.missing = concat(
+        "the step was not predicted, since this machine has not been measured with ", world.size(),
+        world.size() == 1 ? " rank" : " ranks", ": ", calibration_command(world, config.device),
+        ", or a run with parallel.strategy = \"auto\", does that once");
+    return prediction;
+  }
+  if (world.rank() != 0) return prediction;
+  const comm::LongWork long_work = world.long_work("predicting the step");
+  return prediction_of(config, *cluster);
+}
+
+}  // namespace fourfold::planner
