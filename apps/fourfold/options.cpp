@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/fourfold/options.hpp"
 
+#include <filesystem>
+#include <map>
+
 #include <CLI/CLI.hpp>
+
+#include "fourfold/base/error.hpp"
+#include "fourfold/base/file.hpp"
+#include "fourfold/base/text.hpp"
 
 namespace fourfold::app {
 
@@ -22,6 +29,18 @@ void add_config_options(CLI::App& app, config::Source& source) {
 
 void add_grid_option(CLI::App& app, config::Source& source) {
   app.add_option("--grid", source.grid, "how the ranks are arranged, as in x=2,y=2,z=1,data=1");
+}
+
+void check_outputs(const std::vector<std::pair<std::string, std::string>>& outputs) {
+  std::map<std::filesystem::path, std::string> taken;
+  for (const auto& [option, path] : outputs) {
+    if (path.empty()) continue;
+    check_writable(option, path);
+    const auto [other, is_new] = taken.emplace(std::filesystem::weakly_canonical(path), option);
+    if (!is_new) {
+      throw ConfigError(concat(option, " ", path, " is also the file of ", other->second));
+    }
+  }
 }
 
 }  // namespace fourfold::app

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fourfold/config/read.hpp"
 
@@ -16,5 +18,9 @@ namespace fourfold::app {
 void add_config_options(CLI::App& app, config::Source& source);
 /// Adds --grid.
 void add_grid_option(CLI::App& app, config::Source& source);
+
+/// Options and the paths of their output files, which are empty where an option was not given.
+/// Throws ConfigError unless all files can be written and are different. Call it before long work.
+void check_outputs(const std::vector<std::pair<std::string, std::string>>& outputs);
 
 }  // namespace fourfold::app

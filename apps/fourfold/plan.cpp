@@ -14,6 +14,7 @@
 #include "fourfold/base/text.hpp"
 #include "fourfold/base/text_table.hpp"
 #include "fourfold/cluster/load.hpp"
+#include "fourfold/config/value.hpp"
 #include "fourfold/config/write.hpp"
 #include "fourfold/plan/published.hpp"
 #include "fourfold/planner/plan_text.hpp"
@@ -30,8 +31,8 @@ namespace {
 struct Options {
   config::Source source;
   std::string cluster;
-  int gpus = 0;
-  std::size_t top = 10;
+  std::optional<int> gpus;
+  std::int64_t top = 10;
   std::string cost = "full";
   std::string explain;
   std::string strategies;
@@ -76,7 +77,7 @@ planner::Question question_of(const Options& options, const config::Config& conf
   question.cluster = cluster;
   question.ranks = gpus;
   question.tokens = options.tokens;
-  question.search.top = options.top;
+  question.search.top = static_cast<std::size_t>(options.top);
   question.search.freedom = freedom_of(options.keep);
   question.search.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (isatty(STDERR_FILENO) != 0) {
@@ -103,16 +104,16 @@ int published(const Options& options, const config::Config& config,
                                    .batch = config.train.batch,
                                    .accumulation = config.train.batch / config.train.micro_batch};
   const std::vector<plan::PublishedChoice> found =
-      plan::published_search(model, options.gpus, 1, cluster, variant);
+      plan::published_search(model, *options.gpus, 1, cluster, variant);
   if (found.empty()) {
-    throw ConfigError(concat("the published model has no grid of ", options.gpus,
+    throw ConfigError(concat("the published model has no grid of ", *options.gpus,
                              " GPUs: it takes powers of two, and a train.batch that data times z "
                              "divides"));
   }
   TextTable table({"#", "grid", "communication"});
   nlohmann::ordered_json json = {{"cost", options.cost},
                                  {"plans", nlohmann::ordered_json::array()}};
-  for (std::size_t i = 0; i < std::min(options.top, found.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(static_cast<std::size_t>(options.top), found.size()); ++i) {
     const grid::Sizes sizes = found[i].grid.sizes();
     table.add({std::to_string(i + 1), grid::to_string(sizes), to_string(found[i].time)});
     json["plans"].push_back(
@@ -148,6 +149,7 @@ Range parse_sweep(const std::string& text) {
 /// The best plan for each number of GPUs, which doubles from one to the next.
 int sweep(const Options& options, const config::Config& config, const cluster::Cluster& cluster) {
   const Range range = parse_sweep(options.sweep);
+  planner::check_ranks(cluster, range.last);
   const planner::Scaling scaling =
       planner::scale(question_of(options, config, cluster, range.first), range.first, range.last);
   end_progress();
@@ -157,53 +159,56 @@ int sweep(const Options& options, const config::Config& config, const cluster::C
   return 0;
 }
 
-/// Everything about one grid, beside the best plan.
-void explain(const Options& options, const planner::Answer& answer) {
-  planner::Question question = answer.question;
-  question.config.parallel.sizes = grid::parse_sizes(options.explain);
-  const int ranks = grid::Grid(question.config.parallel.sizes).ranks();
-  if (ranks != question.ranks) {
-    throw ConfigError(concat("--explain ", options.explain, " is a grid of ", ranks,
-                             " ranks, and --gpus is ", question.ranks));
+/// Throws ConfigError for options that would have no effect together.
+void check_combination(const Options& options) {
+  const std::vector<std::pair<std::string, bool>> given = {
+      {"--gpus", options.gpus.has_value()},
+      {"--explain", !options.explain.empty()},
+      {"--strategies", !options.strategies.empty()},
+      {"--write-config", !options.write_config.empty()},
+      {"--html", !options.html.empty()},
+      {"--tokens", options.tokens > 0},
+      {"--keep", !options.keep.empty()},
+      {"--sweep", !options.sweep.empty()}};
+  const auto refuse = [&](const std::string& option, const std::vector<std::string>& others) {
+    for (const auto& [name, is_given] : given) {
+      if (is_given && std::find(others.begin(), others.end(), name) != others.end()) {
+        throw ConfigError(concat(name, " does not go with ", option, "; see fourfold plan --help"));
+      }
+    }
+  };
+  if (!options.sweep.empty()) {
+    refuse("--sweep", {"--gpus", "--explain", "--strategies", "--write-config"});
   }
-  question.search.freedom.grid = false;
-  question.search.strategies = {"4d"};
-  question.search.top = 1;
-  question.search.memory = Bytes(std::numeric_limits<std::int64_t>::max());
-  const planner::SearchResult found =
-      planner::search(question.config, question.cluster, question.search);
-  end_progress();
-  if (found.plans.empty()) {
-    throw ConfigError(concat("--explain ", options.explain,
-                             ": the model or the batch cannot be split over this grid"));
+  if (options.cost != "full") {
+    refuse("--cost " + options.cost, {"--sweep", "--explain", "--strategies", "--write-config",
+                                      "--html", "--tokens", "--keep"});
   }
-  std::printf("\n%s", planner::explain(answer, found.plans.front()).c_str());
-  std::printf("  It is %s than the best.\n",
-              planner::difference(answer.found.plans.front(), found.plans.front()).c_str());
 }
 
-int run(const Options& options) {
-  config::Source source = options.source;
-  source.needs_data = false;
-  const config::Config config = config::read(source);
-  const cluster::Cluster cluster = cluster::load(options.cluster);
-  for (const auto& [option, path] :
-       {std::pair("--json", options.json), std::pair("--html", options.html),
-        std::pair("--write-config", options.write_config)}) {
-    if (!path.empty()) check_writable(option, path);
+/// The grid of --explain.
+std::optional<grid::Sizes> grid_to_explain(const Options& options) {
+  if (options.explain.empty()) return std::nullopt;
+  try {
+    const grid::Sizes sizes = grid::parse_sizes(options.explain);
+    static_cast<void>(grid::Grid(sizes));  // throws if there are too many ranks
+    return sizes;
+  } catch (const ConfigError& error) {
+    throw ConfigError(concat("--explain ", config::escape(options.explain), ": ", error.what()));
   }
-  if (!options.sweep.empty()) return sweep(options, config, cluster);
-  if (options.gpus < 1) throw ConfigError("--gpus N is missing: for how many GPUs is the plan?");
-  if (options.cost != "full") return published(options, config, cluster);
+}
+
+/// The best plans, printed and written to files.
+int plan(const Options& options, const config::Config& config, const cluster::Cluster& cluster) {
   const std::vector<std::string> names = options.strategies.empty()
                                              ? std::vector<std::string>{}
                                              : parse_strategies(options.strategies);
-  const planner::Answer answer =
-      planner::answer(question_of(options, config, cluster, options.gpus), names);
+  planner::Question question = question_of(options, config, cluster, *options.gpus);
+  question.explain = grid_to_explain(options);
+  const planner::Answer answer = planner::answer(std::move(question), names);
   end_progress();
   planner::check_found(answer);
   std::printf("%s", planner::to_text(answer).c_str());
-  if (!options.explain.empty()) explain(options, answer);
   if (!options.json.empty()) write_text(options.json, planner::to_json(answer));
   if (!options.html.empty()) write_text(options.html, planner::to_page(answer));
   if (!options.write_config.empty()) {
@@ -211,6 +216,25 @@ int run(const Options& options) {
                config::to_toml(planner::apply(config, answer.found.plans.front().candidate)));
   }
   return 0;
+}
+
+int run(const Options& options) {
+  check_combination(options);
+  config::Source source = options.source;
+  source.needs_data = false;
+  const config::Config config = config::read(source);
+  const cluster::Cluster cluster = cluster::load(options.cluster);
+  if (options.top < 1) throw ConfigError(concat("--top must be at least 1, not ", options.top));
+  if (options.sweep.empty() && !options.gpus) {
+    throw ConfigError("--gpus N is missing: for how many GPUs is the plan?");
+  }
+  if (options.gpus) planner::check_ranks(cluster, *options.gpus);
+  check_outputs({{"--json", options.json},
+                 {"--html", options.html},
+                 {"--write-config", options.write_config}});
+  if (!options.sweep.empty()) return sweep(options, config, cluster);
+  return options.cost == "full" ? plan(options, config, cluster)
+                                : published(options, config, cluster);
 }
 
 }  // namespace

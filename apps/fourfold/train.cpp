@@ -1,13 +1,11 @@
 // fourfold train: trains the model of a configuration.
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
-#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 
 #include "fourfold/base/error.hpp"
-#include "fourfold/base/file.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/launch/environment.hpp"
@@ -37,21 +35,6 @@ struct Options {
   std::string trace_steps;
 };
 
-/// Throws ConfigError unless every output file of the run can be written, and all are different.
-void check_outputs(const train::RunSpec& run) {
-  const std::vector<std::pair<std::string, std::string>> outputs = {
-      {"--json", run.json}, {"--report", run.report}, {"--trace", run.trace}};
-  std::map<std::filesystem::path, std::string> taken;
-  for (const auto& [option, path] : outputs) {
-    if (path.empty()) continue;
-    check_writable(option, path);
-    const auto [other, is_new] = taken.emplace(std::filesystem::weakly_canonical(path), option);
-    if (!is_new) {
-      throw ConfigError(concat(option, " ", path, " is also the file of ", other->second));
-    }
-  }
-}
-
 /// Checks everything that one process can check, before others are started. It also prepares the
 /// data, so that no rank has to wait for it.
 void check(const Options& options, int ranks) {
@@ -74,7 +57,9 @@ void check_weights(const config::Config& config) {
 int run(Options& options, char** argv) {
   options.run.config = config::read(options.source);
   options.run.name = std::filesystem::path(options.source.path).stem().string();
-  check_outputs(options.run);
+  check_outputs({{"--json", options.run.json},
+                 {"--report", options.run.report},
+                 {"--trace", options.run.trace}});
   if (!options.run.trace.empty() || !options.run.report.empty()) {
     options.run.trace_steps =
         train::parse_trace_steps(options.trace_steps, options.run.config.train.steps);

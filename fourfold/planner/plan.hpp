@@ -14,8 +14,9 @@ struct Question {
   config::Config config;
   cluster::Cluster cluster;
   int ranks = 1;
-  double tokens = 0;  ///< to train on; 0: not asked
-  SearchSpec search;  ///< `ranks` and `memory` are filled in from the others
+  double tokens = 0;                   ///< to train on; 0: not asked
+  SearchSpec search;                   ///< `ranks` and `memory` are filled in from the others
+  std::optional<grid::Sizes> explain;  ///< a grid to say everything about
 };
 
 /// What a plan means for its user.
@@ -39,18 +40,23 @@ struct Answer {
     std::string why;
   };
   std::vector<ByName> by_name;
+  std::optional<Predicted> explained;  ///< the best plan on `Question::explain`
 
   Figures figures_of(const Predicted& plan) const;
 };
 
-/// Searches. `names` are strategies whose best plans are wanted too; they may be empty.
+/// Throws ConfigError that names --gpus unless the cluster has so many devices.
+void check_ranks(const cluster::Cluster& cluster, std::int64_t ranks);
+
+/// Searches. `names` are strategies whose best plans are wanted too; they may be empty. Throws
+/// ConfigError before the search if the model cannot be split over the grid to explain.
 Answer answer(Question question, const std::vector<std::string>& names = {});
 
 /// Throws ConfigError that says how much memory is missing and what would help, if nothing fits.
 void check_found(const Answer& answer);
 
-/// Why the second plan is slower than the first, in one line: "0.12 s longer: 0.10 s more exposed
-/// along z, 0.02 s more compute".
+/// Why the second plan is slower than the first, in one line: "0.12 s slower: 0.10 s more exposed
+/// along z, 0.02 s more compute"; or "as fast".
 std::string difference(const Predicted& first, const Predicted& second);
 
 }  // namespace fourfold::planner

@@ -72,6 +72,7 @@ std::string to_json(const Answer& answer) {
       json["strategies"].push_back(std::move(entry));
     }
   }
+  if (answer.explained) json["explained"] = json_of(answer, *answer.explained);
   json["rejected"] = Json::object();
   for (const auto& [reason, count] : answer.found.rejected) json["rejected"][reason] = count;
   return json.dump(2) + "\n";

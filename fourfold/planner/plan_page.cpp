@@ -3,11 +3,12 @@
 #include <set>
 
 #include "fourfold/base/text.hpp"
+#include "fourfold/planner/page_parts.hpp"
 #include "fourfold/planner/plan_text.hpp"
+#include "fourfold/planner/predict.hpp"
 #include "fourfold/report/charts.hpp"
 #include "fourfold/report/html.hpp"
 #include "fourfold/report/plot.hpp"
-#include "fourfold/report/style.hpp"
 
 namespace fourfold::planner {
 
@@ -63,21 +64,13 @@ std::string bars(const std::string& id, const std::string& about, const std::vec
   return concat("<div class=\"scroll\">", svg, "</svg></div>\n");
 }
 
-std::string label_of(const Answer& answer, const Predicted& plan, const std::string& name) {
-  const std::string settings = settings_of(plan.candidate, answer.question.config.train.batch);
-  std::string text =
-      concat(name, " ", plan.candidate.sizes, settings.empty() ? "" : ", ", settings);
-  constexpr std::size_t kLongest = 46;
-  if (text.size() > kLongest) {
-    text.resize(kLongest - 3);
-    text += "...";
-  }
-  return text;
+/// Of the place in the ranking, or of a name, with the grid: the table has the rest.
+std::string label_of(const Predicted& plan, const std::string& name) {
+  return concat(name, " ", plan.candidate.sizes);
 }
 
-Bar time_bar(const Answer& answer, const Predicted& plan, const std::string& name,
-             const Palette& palette) {
-  Bar bar{label_of(answer, plan, name), {}, to_string(plan.step)};
+Bar time_bar(const Predicted& plan, const std::string& name, const Palette& palette) {
+  Bar bar{label_of(plan, name), {}, to_string(plan.step)};
   double left = plan.step.value();
   bar.pieces.push_back({"compute", plan.compute.value(), concat("compute ", plan.compute)});
   left -= plan.compute.value();
@@ -93,8 +86,8 @@ Bar time_bar(const Answer& answer, const Predicted& plan, const std::string& nam
   return bar;
 }
 
-Bar memory_bar(const Answer& answer, const Predicted& plan) {
-  Bar bar{label_of(answer, plan, plan.candidate.strategy), {}, to_string(plan.memory)};
+Bar memory_bar(const Predicted& plan, const std::string& name) {
+  Bar bar{label_of(plan, name), {}, to_string(plan.memory)};
   for (std::size_t i = 0; i < tensor::kPlannedClasses; ++i) {
     const auto kind = static_cast<tensor::MemoryClass>(i);
     bar.pieces.push_back({concat("a", i), static_cast<double>(plan.by_class[kind].value()),
@@ -103,43 +96,80 @@ Bar memory_bar(const Answer& answer, const Predicted& plan) {
   return bar;
 }
 
-std::string section(const std::string& title, const std::string& content) {
-  return concat("<section><h2>", escaped(title), "</h2>\n", content, "</section>\n");
+/// The place of a plan and its strategy.
+std::string numbered(std::size_t place, const Predicted& plan) {
+  return concat(place + 1, ". ", plan.candidate.strategy);
 }
 
-std::string ranking(const Answer& answer, const Palette& palette) {
-  std::vector<Bar> all;
+double longest_of(const std::vector<Bar>& all) {
   double longest = 0;
-  const auto add = [&](const Predicted& plan, const std::string& name) {
-    all.push_back(time_bar(answer, plan, name, palette));
-    longest = std::max(longest, plan.step.value());
-  };
-  for (const Predicted& plan : answer.found.plans) add(plan, plan.candidate.strategy);
-  std::string html = bars("ranking", "predicted step times", all, longest, 0);
+  for (const Bar& bar : all) {
+    double sum = 0;
+    for (const Piece& piece : bar.pieces) sum += std::max(0.0, piece.size);
+    longest = std::max(longest, sum);
+  }
+  return longest;
+}
+
+/// Of the colours that can be seen.
+std::string legend_of_times(const Palette& palette, const std::vector<Bar>& all) {
+  constexpr double kVisible = 2e-3;
+  std::set<std::string> seen;
+  for (const Bar& bar : all) {
+    for (const Piece& piece : bar.pieces) {
+      if (piece.size >= kVisible * longest_of(all)) seen.insert(piece.colour);
+    }
+  }
   std::vector<report::LegendEntry> entries = {{"compute", "compute"}};
   for (const std::string& axes : palette.axes()) {
     entries.push_back({palette.of_axes(axes), "waiting for " + axes});
   }
   entries.push_back({"other", "idle"});
-  html = section("The best plans", html + report::legend(entries));
-  if (answer.by_name.empty()) return html;
-  all.clear();
-  longest = 0;
-  for (const Answer::ByName& one : answer.by_name) {
-    if (one.plan) add(*one.plan, one.strategy);
+  std::erase_if(entries, [&](const auto& entry) { return !seen.contains(entry.colour); });
+  return report::legend(entries);
+}
+
+std::string ranking(const Answer& answer, const Palette& palette) {
+  std::vector<Bar> all;
+  for (std::size_t i = 0; i < answer.found.plans.size(); ++i) {
+    const Predicted& plan = answer.found.plans[i];
+    all.push_back(time_bar(plan, numbered(i, plan), palette));
   }
-  return html + section("The best of each strategy",
-                        bars("strategies", "predicted step times", all, longest, 0));
+  if (answer.explained) all.push_back(time_bar(*answer.explained, "to explain", palette));
+  std::string text = concat("<p>", escaped(comparison(answer)), "</p>\n");
+  if (answer.question.tokens > 0) text += concat("<p>", escaped(training_time(answer)), "</p>\n");
+  return section(
+      "The best plans",
+      concat(bars("ranking", "predicted step times", all, longest_of(all), 0),
+             legend_of_times(palette, all), text, table_of("plans", ranking_rows(answer))));
+}
+
+std::string strategies(const Answer& answer, const Palette& palette) {
+  if (answer.by_name.empty()) return {};
+  std::vector<Bar> all;
+  for (const Answer::ByName& one : answer.by_name) {
+    if (one.plan) all.push_back(time_bar(*one.plan, one.strategy, palette));
+  }
+  std::string html;
+  if (!all.empty()) {
+    html = bars("strategies", "predicted step times of strategies", all, longest_of(all), 0) +
+           legend_of_times(palette, all);
+  }
+  return section("The best of each strategy", html + table_of("by-name", strategy_rows(answer)));
 }
 
 std::string memory(const Answer& answer) {
   std::vector<Bar> all;
-  const auto limit = static_cast<double>(answer.question.search.memory.value());
-  double largest = limit;
-  for (const Predicted& plan : answer.found.plans) {
-    all.push_back(memory_bar(answer, plan));
-    largest = std::max(largest, static_cast<double>(plan.memory.value()));
+  for (std::size_t i = 0; i < answer.found.plans.size(); ++i) {
+    const Predicted& plan = answer.found.plans[i];
+    all.push_back(memory_bar(plan, numbered(i, plan)));
   }
+  if (answer.explained) all.push_back(memory_bar(*answer.explained, "to explain"));
+  const auto limit = static_cast<double>(answer.question.search.memory.value());
+  // A limit that is far away would leave no room for the bars.
+  constexpr double kFar = 4;
+  const double longest = longest_of(all);
+  const bool near = limit <= kFar * longest;
   std::vector<report::LegendEntry> entries;
   for (std::size_t i = 0; i < tensor::kPlannedClasses; ++i) {
     entries.push_back(
@@ -147,29 +177,56 @@ std::string memory(const Answer& answer) {
   }
   return section(
       "Memory of the fullest rank",
-      bars("memory", "memory of the plans", all, largest, limit) + report::legend(entries) +
-          concat("<p>The line is what a rank has: ", answer.question.search.memory, ".</p>\n"));
+      concat(bars("memory-of-plans", "memory of the plans", all,
+                  near ? std::max(limit, longest) : longest, near ? limit : 0),
+             report::legend(entries), "<p>A rank has room for ", answer.question.search.memory,
+             " of tensors", near ? ": the line." : ", which is far to the right of this picture.",
+             "</p>\n"));
 }
 
-std::string timeline(const Answer& answer) {
-  const Predicted& best = answer.found.plans.front();
-  const Evaluation evaluation(answer.question.config, best.candidate);
-  Evaluation::Traced traced = evaluation.trace(best.candidate.placement, answer.question.cluster);
+std::string rejected(const Answer& answer) {
+  const Rows rows = rejected_rows(answer);
+  return section("What was rejected", concat("<p>", escaped(searched(answer)), "</p>\n",
+                                             rows.rows.empty() ? "" : table_of("rejected", rows)));
+}
+
+std::string explanation(const Answer& answer) {
+  if (!answer.explained) return {};
+  return section(concat("The grid ", answer.explained->candidate.sizes),
+                 concat("<pre>", escaped(explain(answer, *answer.explained)), "</pre>\n"));
+}
+
+std::string timeline(const report::RunData& run, const Palette& palette) {
+  return section("The best plan, as predicted", report::timeline_chart(run, palette));
+}
+
+/// The step of the best plan, as the charts of runs take it.
+report::RunData predicted_step(const Answer& answer) {
+  const Candidate& best = answer.found.plans.front().candidate;
+  Evaluation::Traced traced = timeline_of(answer.question.config, best, answer.question.cluster);
   report::RunData run;
-  run.traces = std::move(traced.traces);
+  run.predicted_part = part_of(traced);
+  run.predicted = std::move(traced.traces);
+  return run;
+}
+
+/// One colour for each set of axes that any chart of the page shows.
+Palette palette_of(const Answer& answer, const report::RunData& step) {
   std::set<std::string> axes;
-  for (const report::RankTrace& trace : run.traces) {
+  const auto add = [&](const Predicted& plan) {
+    for (const auto& [name, time] : plan.exposed_by_axes) axes.insert(name);
+  };
+  for (const Predicted& plan : answer.found.plans) add(plan);
+  for (const Answer::ByName& one : answer.by_name) {
+    if (one.plan) add(*one.plan);
+  }
+  if (answer.explained) add(*answer.explained);
+  for (const report::RankTrace& trace : step.predicted) {
     for (const comm::Span& span : trace.spans) {
       if (!span.axes.empty()) axes.insert(span.axes);
     }
   }
-  std::string html;
-  if (!traced.whole) {
-    html = concat("<p>A part of the step: ", traced.size.blocks, " blocks a stage, ",
-                  traced.size.passes, " passes and ", traced.size.places,
-                  traced.size.places == 1 ? " place" : " places", " of the pipeline.</p>\n");
-  }
-  return section("The best plan, as predicted", html + report::timeline_chart(run, Palette(axes)));
+  return Palette(axes);
 }
 
 std::string figures(const Answer& answer) {
@@ -192,29 +249,14 @@ std::string figures(const Answer& answer) {
 }  // namespace
 
 std::string to_page(const Answer& answer) {
-  std::set<std::string> axes;
-  for (const Predicted& plan : answer.found.plans) {
-    for (const auto& [name, time] : plan.exposed_by_axes) axes.insert(name);
-  }
-  for (const Answer::ByName& one : answer.by_name) {
-    if (!one.plan) continue;
-    for (const auto& [name, time] : one.plan->exposed_by_axes) axes.insert(name);
-  }
-  const Palette palette(axes);
+  const report::RunData step = predicted_step(answer);
+  const Palette palette = palette_of(answer, step);
   const std::string title =
       concat(answer.question.ranks, " GPUs of ", answer.question.cluster.name);
-  std::string html = concat(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-      "<link rel=\"icon\" href=\"data:,\"><title>",
-      escaped(title), ": Fourfold</title><style>", report::style(),
-      "</style></head>\n<body><main>\n<h1>", escaped(title), "</h1>\n<p>",
-      escaped(answer.question.cluster.about), "</p>\n", figures(answer));
-  html += ranking(answer, palette);
-  html += memory(answer);
-  html += timeline(answer);
-  html += section("As text", concat("<pre>", escaped(to_text(answer)), "</pre>\n"));
-  return html + "<footer>Made by fourfold plan --html</footer>\n</main></body></html>\n";
+  const std::string content =
+      concat(figures(answer), ranking(answer, palette), strategies(answer, palette),
+             explanation(answer), memory(answer), timeline(step, palette), rejected(answer));
+  return document(title, headline(answer), content, "fourfold plan --html");
 }
 
 }  // namespace fourfold::planner

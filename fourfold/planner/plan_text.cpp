@@ -1,143 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/planner/plan_text.hpp"
 
-#include <cstdio>
-
 #include "fourfold/base/text.hpp"
 #include "fourfold/base/text_table.hpp"
+#include "fourfold/planner/plan_rows.hpp"
 
 namespace fourfold::planner {
 
 namespace {
 
-std::string format(const char* how, double value) {
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), how, value);
-  return text.data();
-}
-
-/// "12.3 M", "341 k".
-std::string short_number(double value) {
-  for (const auto& [unit, name] : {std::pair(1e12, " T"), {1e9, " G"}, {1e6, " M"}, {1e3, " k"}}) {
-    if (value >= unit) return format("%.3g", value / unit) + name;
-  }
-  return format("%.3g", value);
-}
-
-std::vector<std::string> columns_of(const Answer& answer, const Predicted& plan) {
-  const Figures figures = answer.figures_of(plan);
-  return {grid::to_string(plan.candidate.sizes),
-          settings_of(plan.candidate, answer.question.config.train.batch),
-          to_string(plan.step),
-          to_string(plan.compute),
-          to_string(plan.exposed),
-          to_string(plan.memory),
-          format("%.1f%%", 100 * figures.mfu),
-          short_number(figures.terms_a_second)};
-}
-
-const std::vector<std::string> kColumns = {"grid",    "settings", "step", "compute",
-                                           "exposed", "memory",   "mfu",  "tokens/s"};
-
-std::string ranking(const Answer& answer) {
-  std::vector<std::string> head = {"#", "strategy"};
-  head.insert(head.end(), kColumns.begin(), kColumns.end());
-  TextTable table(head, 4);
-  for (std::size_t i = 0; i < answer.found.plans.size(); ++i) {
-    const Predicted& plan = answer.found.plans[i];
-    std::vector<std::string> row = {std::to_string(i + 1), plan.candidate.strategy};
-    const std::vector<std::string> columns = columns_of(answer, plan);
-    row.insert(row.end(), columns.begin(), columns.end());
-    table.add(std::move(row));
-  }
+std::string text_of(const Rows& rows) {
+  TextTable table(rows.head, rows.left);
+  for (const std::vector<std::string>& row : rows.rows) table.add(row);
   return table.text();
 }
 
+/// Strategies that have no plan have a reason instead of figures, below the table.
 std::string strategies(const Answer& answer) {
-  std::vector<std::string> head = {"strategy"};
-  head.insert(head.end(), kColumns.begin(), kColumns.end());
-  head.emplace_back("of the best");
-  TextTable table(head, 3);
-  const double best = answer.found.plans.front().step.value();
-  for (const Answer::ByName& one : answer.by_name) {
-    std::vector<std::string> row = {one.strategy};
-    if (one.plan) {
-      const std::vector<std::string> columns = columns_of(answer, *one.plan);
-      row.insert(row.end(), columns.begin(), columns.end());
-      row.push_back(format("%.2fx", one.plan->step.value() / best));
-    } else {
-      row.push_back(one.why);
-    }
-    table.add(std::move(row));
-  }
-  return table.text();
+  Rows rows = strategy_rows(answer);
+  std::string reasons;
+  std::erase_if(rows.rows, [&](const std::vector<std::string>& row) {
+    if (row.size() > 2) return false;
+    reasons += concat(row[0], " ", row[1], "\n");
+    return true;
+  });
+  return concat("The best of each strategy\n\n", rows.rows.empty() ? "" : text_of(rows), reasons);
 }
 
-std::string exposed_of(const Predicted& plan) {
-  std::vector<std::string> parts;
-  for (const auto& [axes, time] : plan.exposed_by_axes) {
-    if (time.value() >= 5e-3 * plan.step.value()) parts.push_back(concat(time, " along ", axes));
-  }
-  return parts.empty() ? "almost nothing" : join(parts, ", ");
-}
-
-std::string training_time(const Answer& answer) {
-  const Figures figures = answer.figures_of(answer.found.plans.front());
-  std::string text = concat(short_number(answer.question.tokens), " tokens take ",
-                            format("%.3g", figures.days), " days");
-  if (figures.price > 0) text += concat(" and cost ", format("%.4g", figures.price));
-  return text + "\n";
-}
-
-std::string rejected(const Answer& answer) {
-  const SearchResult& found = answer.found;
-  std::string text = concat(found.considered, " candidates fit the model; ", found.evaluated,
-                            " were run dry, the others cannot be faster.\n");
-  for (const auto& [reason, count] : found.rejected) {
-    text += concat("  rejected: ", count, ": ", reason, "\n");
-  }
-  return text;
+/// The name of a value in a column of fixed width.
+std::string padded(const std::string& name) {
+  constexpr std::size_t kWidth = 18;
+  return name + std::string(name.size() < kWidth ? kWidth - name.size() : 1, ' ');
 }
 
 }  // namespace
 
-std::string to_text(const Answer& answer) {
+std::string headline(const Answer& answer) {
   const Question& question = answer.question;
-  std::string text =
-      concat(question.ranks, " of ", question.cluster.device.name, " on ", question.cluster.name,
-             ", ", question.cluster.gpus_per_host, " a host; ",
-             short_number(static_cast<double>(answer.parameters)), " parameters, ", answer.terms,
-             " tokens a step, ", to_string(question.search.memory), " of memory for a rank\n\n");
-  text += ranking(answer);
+  return concat(question.ranks, question.ranks == 1 ? " device (" : " devices (",
+                question.cluster.device.name, ") of ", question.cluster.name, ", ",
+                question.cluster.gpus_per_host, " a host, with ", question.search.memory,
+                " for tensors each; ", short_number(static_cast<double>(answer.parameters)),
+                " parameters, ", answer.terms, " tokens a step");
+}
+
+std::string comparison(const Answer& answer) {
   const std::vector<Predicted>& plans = answer.found.plans;
-  text += concat("\nThe best waits for: ", exposed_of(plans.front()), ".\n");
-  if (plans.size() > 1) {
-    text += concat("The second is ", difference(plans[0], plans[1]), ".\n");
+  if (plans.size() < 2) return "No other grid fits.";
+  return concat("The second is ", difference(plans[0], plans[1]), ".");
+}
+
+std::string training_time(const Answer& answer) {
+  const Figures figures = answer.figures_of(answer.found.plans.front());
+  std::string text = concat(short_number(answer.question.tokens), " tokens take ");
+  constexpr double kHours = 24;
+  text += figures.days < 1 ? concat(short_number(figures.days * kHours), " hours")
+                           : concat(short_number(figures.days), " days");
+  text +=
+      concat(" on ", answer.question.ranks, answer.question.ranks == 1 ? " device" : " devices");
+  if (answer.question.cluster.price_per_gpu_hour) {
+    text += concat(" and cost ", short_number(figures.price), " (",
+                   *answer.question.cluster.price_per_gpu_hour, " for each device and hour)");
+  } else {
+    text += "; the cluster's file has no price";
   }
-  if (question.tokens > 0) text += training_time(answer);
-  if (!answer.by_name.empty()) text += "\n" + strategies(answer);
-  return text + "\n" + rejected(answer);
+  return text + ".";
+}
+
+std::string searched(const Answer& answer) {
+  const SearchResult& found = answer.found;
+  return concat(found.considered, " candidates can be split so; ", found.evaluated,
+                " of them were run dry, and no other one can be better.");
+}
+
+std::string to_text(const Answer& answer) {
+  std::string text = concat(headline(answer), "\n\n", text_of(ranking_rows(answer)), "\n",
+                            comparison(answer), "\n");
+  if (answer.question.tokens > 0) text += training_time(answer) + "\n";
+  if (!answer.by_name.empty()) text += concat("\n", strategies(answer));
+  text += concat("\n", searched(answer), "\n");
+  for (const std::vector<std::string>& row : rejected_rows(answer).rows) {
+    text += concat("  rejected ", row[1], ": ", row[0], "\n");
+  }
+  if (answer.explained) text += concat("\n", explain(answer, *answer.explained));
+  return text;
 }
 
 std::string explain(const Answer& answer, const Predicted& plan) {
   const Figures figures = answer.figures_of(plan);
-  std::string text = concat(to_string(plan.candidate), "\n");
-  text += concat("  step            ", plan.step, ", mfu ", format("%.1f%%", 100 * figures.mfu),
-                 ", ", short_number(figures.terms_a_second), " tokens/s\n");
-  text += concat("  compute         ", plan.compute, "\n");
-  text += concat("  exposed         ", plan.exposed, "\n");
-  for (const auto& [axes, time] : plan.exposed_by_axes) {
-    text += concat("    along ", axes, std::string(axes.size() < 10 ? 10 - axes.size() : 1, ' '),
-                   time, "\n");
-  }
-  text += concat("  memory          ", plan.memory, " of ", answer.question.search.memory, "\n");
+  const std::string settings = settings_of(plan.candidate, answer.question.config.train.batch);
+  std::string text = concat(plan.candidate.strategy, " ", plan.candidate.sizes,
+                            settings.empty() ? "" : ", ", settings, "\n");
+  const auto line = [&](const std::string& name, const std::string& value) {
+    text += concat("  ", padded(name), value, "\n");
+  };
+  line("step", concat(plan.step, ", mfu ", percent(figures.mfu), ", ",
+                      short_number(figures.terms_a_second), " tokens/s"));
+  line("compute", to_string(plan.compute));
+  line("exposed", to_string(plan.exposed));
+  for (const auto& [axes, time] : plan.exposed_by_axes) line("  along " + axes, to_string(time));
+  const Bytes room = answer.question.search.memory;
+  line("memory", concat(plan.memory, " of ", room, " (", percent(plan.memory / room), ")"));
   for (std::size_t i = 0; i < tensor::kPlannedClasses; ++i) {
     const auto kind = static_cast<tensor::MemoryClass>(i);
-    const std::string name(to_string(kind));
-    text += concat("    ", name, std::string(name.size() < 16 ? 16 - name.size() : 1, ' '),
-                   plan.by_class[kind], "\n");
+    line(concat("  ", to_string(kind)), to_string(plan.by_class[kind]));
   }
-  return text;
+  if (plan.memory > room)
+    text += concat("  This does not fit: ", plan.memory - room, " are missing.\n");
+  const Predicted& best = answer.found.plans.front();
+  if (plan.candidate == best.candidate) return text + "  This is the best plan.\n";
+  return text + concat("  Compared with the best plan it is ", difference(best, plan), ".\n");
 }
 
 }  // namespace fourfold::planner

@@ -8,9 +8,10 @@
 
 #include "fourfold/base/text.hpp"
 #include "fourfold/base/text_table.hpp"
+#include "fourfold/planner/page_parts.hpp"
 #include "fourfold/report/html.hpp"
+#include "fourfold/report/palette.hpp"
 #include "fourfold/report/plot.hpp"
-#include "fourfold/report/style.hpp"
 
 namespace fourfold::planner {
 
@@ -48,7 +49,9 @@ std::string curve(const Scaling& scaling, const std::string& id, const std::stri
   const double x0 = std::log2(first->ranks);
   const double x1 = std::max(x0 + 1, std::log2(scaling.points.back().ranks));
   const auto scale = [&](double number) { return ideal ? std::log2(number) : number; };
-  const report::Scale x = plot.x(x0, x1);
+  constexpr double kRoom = 40;  // for the number at the last point
+  const report::Scale x{x0, x1, plot.left, plot.right - kRoom};
+  const double below = ideal ? 18 : -8;  // a number is where the dashed line is not
   const report::Scale y =
       ideal ? plot.y(scale(low) - 0.3, scale(high) + 0.5) : plot.y(0, high * 1.1);
   std::string svg = report::open_svg(plot.width, plot.height, id, label);
@@ -65,7 +68,7 @@ std::string curve(const Scaling& scaling, const std::string& id, const std::stri
                   escaped(concat(point.ranks, " GPUs, ", point.plan->candidate.sizes, ": ",
                                  report::number(value(point), 4))),
                   "</title></circle>", "<text class=\"mid\" x=\"", px(at), "\" y=\"",
-                  px(high_at - 8), "\">", report::number(value(point), 3), "</text>\n");
+                  px(high_at + below), "\">", short_number(value(point)), "</text>\n");
   }
   svg += concat("<path class=\"line training\" d=\"", path, "\"/>\n");
   if (ideal) {
@@ -80,6 +83,27 @@ std::string curve(const Scaling& scaling, const std::string& id, const std::stri
              px(plot.bottom), "\" y2=\"", px(plot.bottom), "\"/><text class=\"label mid\" x=\"",
              px((plot.left + plot.right) / 2), "\" y=\"", px(plot.bottom + 36), "\">GPUs</text>");
   return svg + "</svg>\n";
+}
+
+Rows rows_of(const Scaling& scaling) {
+  Rows table{.head = {"gpus", "grid", "settings", "step", "memory", "mfu", "tokens/s", "speed-up",
+                      "efficiency"},
+             .rows = {},
+             .left = 3};
+  for (const ScalingPoint& point : scaling.points) {
+    if (!point.plan) {
+      table.rows.push_back({std::to_string(point.ranks), "nothing fits"});
+      continue;
+    }
+    const Predicted& plan = *point.plan;
+    table.rows.push_back({std::to_string(point.ranks), grid::to_string(plan.candidate.sizes),
+                          settings_of(plan.candidate, scaling.batch), to_string(plan.step),
+                          to_string(plan.memory), percent(point.figures.mfu),
+                          short_number(point.figures.terms_a_second),
+                          format("%.2f", scaling.speedup(point)),
+                          format("%.0f%%", 100 * scaling.efficiency(point))});
+  }
+  return table;
 }
 
 }  // namespace
@@ -110,24 +134,15 @@ Scaling scale(const Question& question, int first, int last,
     }
     scaling.points.push_back(point);
     if (shown) shown(point);
+    if (ranks * 2 > last && first_of(scaling) == nullptr) check_found(found);
   }
   return scaling;
 }
 
 std::string to_text(const Scaling& scaling) {
-  TextTable table({"gpus", "grid", "settings", "step", "mfu", "tokens/s", "speed-up", "efficiency"},
-                  3);
-  for (const ScalingPoint& point : scaling.points) {
-    if (!point.plan) {
-      table.add({std::to_string(point.ranks), "nothing fits"});
-      continue;
-    }
-    table.add({std::to_string(point.ranks), grid::to_string(point.plan->candidate.sizes),
-               settings_of(point.plan->candidate, scaling.batch), to_string(point.plan->step),
-               format("%.1f%%", 100 * point.figures.mfu),
-               format("%.4g", point.figures.terms_a_second), format("%.2f", scaling.speedup(point)),
-               format("%.0f%%", 100 * scaling.efficiency(point))});
-  }
+  const Rows rows = rows_of(scaling);
+  TextTable table(rows.head, rows.left);
+  for (const std::vector<std::string>& row : rows.rows) table.add(row);
   return table.text();
 }
 
@@ -151,26 +166,20 @@ std::string to_json(const Scaling& scaling) {
 }
 
 std::string to_page(const Scaling& scaling) {
-  const std::string title = concat("Scaling on ", scaling.cluster);
-  const auto section = [](const std::string& name, const std::string& content) {
-    return concat("<section><h2>", escaped(name), "</h2>\n", content, "</section>\n");
-  };
-  return concat(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-      "<link rel=\"icon\" href=\"data:,\"><title>",
-      escaped(title), ": Fourfold</title><style>", report::style(),
-      "</style></head>\n<body><main>\n<h1>", escaped(title), "</h1>\n<div class=\"pair\">",
-      section("Tokens a second",
-              curve(
-                  scaling, "tokens", "tokens a second",
-                  [](const ScalingPoint& p) { return p.figures.terms_a_second; }, true)),
-      section("mfu in percent",
-              curve(
-                  scaling, "mfu", "mfu", [](const ScalingPoint& p) { return 100 * p.figures.mfu; },
-                  false)),
-      "</div>\n", section("As text", concat("<pre>", escaped(to_text(scaling)), "</pre>\n")),
-      "<footer>Made by fourfold plan --sweep</footer>\n</main></body></html>\n");
+  const auto tokens = [](const ScalingPoint& p) { return p.figures.terms_a_second; };
+  const auto mfu = [](const ScalingPoint& p) { return 100 * p.figures.mfu; };
+  const std::string legend = report::legend(
+      {{"training", "the best plan, as predicted"}, {"ideal", "perfect scaling (dashed)"}});
+  const std::string about = concat("The best plan for each number of GPUs, with a batch of ",
+                                   scaling.batch, " sequences a step");
+  const std::string content =
+      concat("<div class=\"pair\">",
+             section("Tokens a second",
+                     curve(scaling, "tokens", "tokens a second", tokens, true) + legend),
+             section("mfu in percent", curve(scaling, "mfu", "mfu in percent", mfu, false)),
+             "</div>\n", section("The best plans", table_of("points", rows_of(scaling))));
+  return document(concat("Scaling on ", scaling.cluster), about, content,
+                  "fourfold plan --sweep --html");
 }
 
 }  // namespace fourfold::planner

@@ -27,6 +27,7 @@ struct Scaling {
 };
 
 /// The number of devices doubles from `first` to at most `last`. `shown` is called after each.
+/// Throws ConfigError like `check_found` if nothing fits at all.
 Scaling scale(const Question& question, int first, int last,
               const std::function<void(const ScalingPoint&)>& shown = {});
 
