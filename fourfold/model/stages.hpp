@@ -9,8 +9,8 @@
 
 namespace fourfold::model {
 
-/// Why a model of `layers` layers cannot be cut into stages for `places` places of the pipeline with
-/// `chunks` chunks each. Empty if it can.
+/// Why a model of `layers` layers cannot be cut into stages for `places` places of the pipeline
+/// with `chunks` chunks each. Empty if it can.
 std::string stages_misfit(std::int64_t layers, int places, int chunks);
 /// Throws it as ConfigError.
 void check_stages(std::int64_t layers, int places, int chunks);

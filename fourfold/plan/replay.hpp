@@ -44,8 +44,8 @@ struct ReplayOptions {
 
 /// The schedule at index i is that of the ranks whose index along pipe is i; without a pipeline
 /// there is one. One schedule alone may also be that of any place of a pipeline, if it has no
-/// operations over pipe. All ranks of a place do the same at the same time. Throws InvariantError when the
-/// schedules do not belong together, or stand still for ever.
+/// operations over pipe. All ranks of a place do the same at the same time. Throws InvariantError
+/// when the schedules do not belong together, or stand still for ever.
 Replayed replay(const std::vector<schedule::Schedule>& places, const grid::Grid& grid,
                 const cluster::Cluster& cluster, const ReplayOptions& options = {});
 

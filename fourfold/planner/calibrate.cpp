@@ -245,9 +245,8 @@ cluster::Cluster calibrate(comm::World& world, const CalibrationSpec& spec) {
   probe.set_ranks_here(result.gpus_per_host);
   result.device = probe.run();
   result.network.library = cluster::Library::kFourfold;
-  result.network.measured =
-      measure_groups(world, everyone, result.gpus_per_host, spec.rounds,
-                     probe.short_work(result.device.f32), spec.show);
+  result.network.measured = measure_groups(world, everyone, result.gpus_per_host, spec.rounds,
+                                           probe.short_work(result.device.f32), spec.show);
   summarise_links(result.network);
   if (spec.show && world.rank() == 0) spec.show("compute while ranks communicate");
   result.device.slowdown = slowdown_of(probe, everyone);

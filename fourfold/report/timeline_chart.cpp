@@ -73,9 +73,10 @@ class Picture {
   std::string finish(const std::string& id, const std::string& description) {
     std::string lines;
     for (const double value : ticks(axis_.low, axis_.high, 10)) {
-      lines += concat("<line class=\"grid\" x1=\"", px(axis_(value)), "\" x2=\"", px(axis_(value)),
-                      "\" y1=\"4\" y2=\"", px(y_ + 4), "\"/><text class=\"tick mid\" x=\"",
-                      px(axis_(value)), "\" y=\"", px(y_ + 18), "\">", number(value, 6), "</text>\n");
+      lines +=
+          concat("<line class=\"grid\" x1=\"", px(axis_(value)), "\" x2=\"", px(axis_(value)),
+                 "\" y1=\"4\" y2=\"", px(y_ + 4), "\"/><text class=\"tick mid\" x=\"",
+                 px(axis_(value)), "\" y=\"", px(y_ + 18), "\">", number(value, 6), "</text>\n");
     }
     lines += concat("<text class=\"label mid\" x=\"", px((kLeft + kRight) / 2), "\" y=\"",
                     px(y_ + 36), "\">milliseconds since the step began</text>\n");

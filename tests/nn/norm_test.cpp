@@ -169,8 +169,8 @@ TEST(LayerNorm, MergesPartsWithDifferentMeans) {
 TEST(LayerNorm, BeginsWithOnesAndZeros) {
   on_threads(2, [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid::Grid({.x = 2}));
-    const nn::LayerNorm layer(mesh, "norm", kWidth, Activations::kSharded,
-                              nn::Precision::float64(), 7);
+    const nn::LayerNorm layer(mesh, "norm", kWidth, Activations::kSharded, nn::Precision::float64(),
+                              7);
     const nn::RmsNorm rms(mesh, "rms", kWidth, Activations::kSharded, nn::Precision::float64(), 7,
                           kEpsilon);
     const bool ones = layer.scale()->value().eq(1).all().item<bool>() &&

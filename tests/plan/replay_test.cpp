@@ -76,8 +76,7 @@ TEST(Replay, BroadcastsInARowFillTheirWayOnce) {
   const auto in_a_row = [&](int count) {
     Schedule schedule;
     std::vector<std::int64_t> numbers;
-    for (int i = 0; i < count; ++i)
-      numbers.push_back(schedule.issue(broadcast, Axis::kX, 4, 0, 1));
+    for (int i = 0; i < count; ++i) numbers.push_back(schedule.issue(broadcast, Axis::kX, 4, 0, 1));
     for (const std::int64_t number : numbers) schedule.wait(number);
     return replay_one(schedule, plain_cluster(), grid).step.value();
   };

@@ -74,7 +74,8 @@ TEST(ReadPlans, AWrongValueIsNamed) {
     EXPECT_NE(place, std::string::npos) << from;
     return refusal(text.replace(place, from.size(), to));
   };
-  EXPECT_EQ(with("\"x\": 2", "\"x\": 0"), "plans.json: plan 1 x is 0, and must be from 1 to 2147483647");
+  EXPECT_EQ(with("\"x\": 2", "\"x\": 0"),
+            "plans.json: plan 1 x is 0, and must be from 1 to 2147483647");
   EXPECT_EQ(with("\"x\": 2", "\"x\": 99999999999"),
             "plans.json: plan 1 x is 99999999999, and must be from 1 to 2147483647");
   EXPECT_EQ(with("\"micro_batch\": 8", "\"micro_batch\": 1.5"),

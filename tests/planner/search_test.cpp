@@ -272,8 +272,7 @@ TEST(Search, PartsOfAStepHaveTheOverlapOfTheWhole) {
     Candidate candidate;
     candidate.sizes = sizes;
     candidate.micro_batch = config.train.batch;
-    const planner::Recorded whole =
-        planner::record(config, candidate, {config.model.layers, 1, 1});
+    const planner::Recorded whole = planner::record(config, candidate, {config.model.layers, 1, 1});
     const Seconds expected = plan::replay(whole.places, grid::Grid(sizes), cluster).step;
     const Predicted found = Evaluation(config, candidate).price(grid::kDefaultPlacement, cluster);
     // Segments end between layers, so that parts are not quite alike.
