@@ -226,18 +226,35 @@ AlongData along_data(double weights, const config::Config& config, const Candida
           time(schedule::Op::kAllGather, bf16 ? schedule::DType::kBF16 : master)};
 }
 
-/// A pipeline keeps gathered weights from one use to the next as far as `overlap.keep_mib` allows,
-/// and those of a few layers besides. Other weights are gathered for each use.
-double time_of_block(const PassTime& pass, const PassMemory& memory, double blocks,
-                     const config::Config& config, const Candidate& c) {
+/// The bytes of a block's weights, gathered along z.
+double bytes_of_block(const PassMemory& memory, const config::Config& config, const Candidate& c) {
   const double size = config.train.precision == config::Precision::kBf16      ? 2
                       : config.train.precision == config::Precision::kFloat64 ? 8
                                                                               : 4;
-  const double block = memory.weights * c.sizes.z * size;
-  constexpr double kMib = 1 << 20;
+  return memory.weights * c.sizes.z * size;
+}
+
+constexpr double kMib = 1 << 20;
+
+/// A pipeline keeps gathered weights from one use to the next as far as `overlap.keep_mib` allows,
+/// and those of a few layers besides. Other weights are gathered for each use.
+double time_of_block(const PassTime& pass, double block, double blocks,
+                     const config::Config& config) {
   const double keep = static_cast<double>(config.overlap.keep_mib) * kMib + 2 * block;
   const double gathered = std::max(0.0, 1 - keep / (block * blocks));
   return pass.kept + gathered * std::max(0.0, pass.block - pass.kept);
+}
+
+/// Weights for the next pass are gathered ahead during the end of a pass, and gradients are summed
+/// during the beginning of the next, as far as `overlap.window_mib` allows, or for one layer. A
+/// profile, which has one pass, does not know this: so much shorter may each pass be.
+double overlap_of_passes(double block, double blocks, const config::Config& config,
+                         const Candidate& c, const cluster::Cluster& cluster) {
+  const double window = static_cast<double>(config.overlap.window_mib) * kMib;
+  const cluster::GroupShape shape =
+      cluster::shape_of(grid::Grid(c.sizes, c.placement), Axis::kZ, cluster.gpus_per_host);
+  const double bytes = std::min(std::max(window, block), block * blocks);
+  return 2 * bytes / cluster.link(shape).bandwidth.value();
 }
 
 }  // namespace
@@ -249,9 +266,10 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   const double passes = amount.passes;
   const int places = c.sizes.pipe;
   const PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
-  const double block = places > 1 && c.sizes.z > 1
-                           ? time_of_block(pass, profile.memory(), blocks, config, c)
-                           : pass.block;
+  const bool along_z = c.sizes.z > 1 && !config::strategy_of(c.strategy).summa;
+  const double bytes = bytes_of_block(profile.memory(), config, c);
+  const double block =
+      places > 1 && along_z ? time_of_block(pass, bytes, blocks, config) : pass.block;
   // Of a rank in a pass. The last place has the head. It idles until the first pass arrives, and
   // after the last one has left.
   const double stages = blocks * block + c.chunks * pass.outside;
@@ -263,6 +281,9 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   const double computed = blocks * (pass.forward + pass.backward) + c.chunks * pass.outside;
   double step = whole * (stages + head) + (passes - whole) * computed + idle;
   step += pass.update * blocks / (c.zero == 0 ? 1 : c.sizes.data);
+  if (along_z && places > 1) {
+    step -= passes * c.chunks * overlap_of_passes(bytes, blocks, config, c, cluster);
+  }
   // Gradients of a block are complete in its last backward pass, and new weights are there for its
   // first forward pass. What is done along data can only overlap with what follows or goes before
   // these: one pass, or with several chunks those of the places that take turns.

@@ -57,13 +57,13 @@ TEST(GroupShape, GroupsThatStraddleHosts) {
   EXPECT_EQ(shape_of(grid, Axis::kY, 4), (GroupShape{4, 1, 3, 1}));
 }
 
-/// Counts by the definition, from the members of all groups.
-GroupShape counted(const Grid& grid, const Axes& axes, int gpus) {
+/// Counts by the definition, from the members of all groups of so many ranks.
+GroupShape counted(const Grid& grid, const Axes& axes, int ranks, int gpus) {
   std::map<int, std::set<std::vector<int>>> leaving;
   std::map<int, std::set<std::vector<int>>> staying;
-  int fewest = grid.size(axes);
+  int fewest = ranks;
   for (int rank = 0; rank < grid.ranks(); ++rank) {
-    auto members = grid.group(axes, rank).members;
+    auto members = grid.part(axes, ranks, rank).members;
     std::sort(members.begin(), members.end());
     std::map<int, int> hosts;
     for (const int member : members) ++hosts[member / gpus];
@@ -72,7 +72,7 @@ GroupShape counted(const Grid& grid, const Axes& axes, int gpus) {
       (hosts.size() > 1 ? leaving : staying)[host].insert(members);
     }
   }
-  GroupShape shape{.members = grid.size(axes), .per_host = fewest, .siblings = 0};
+  GroupShape shape{.members = ranks, .per_host = fewest, .siblings = 0};
   for (const auto& [host, groups] : leaving.empty() ? staying : leaving) {
     shape.siblings = std::max(shape.siblings, static_cast<int>(groups.size()));
   }
@@ -90,10 +90,12 @@ TEST(GroupShape, EqualsTheDefinitionOnRandomGrids) {
                     placement);
     const Axes& axes = grid::all_lists_of_axes()[random() % grid::all_lists_of_axes().size()];
     const int gpus = draw({1, 2, 3, 4, 6, 8});
-    const GroupShape expected = counted(grid, axes, gpus);
-    GroupShape shape = shape_of(grid, axes, gpus);
-    shape.stride = 1;
-    EXPECT_EQ(shape, expected) << grid << " over " << axes << ", hosts of " << gpus;
+    for (const int ranks : grid::divisors(grid.size(axes))) {
+      GroupShape shape = part_shape(grid, axes, ranks, gpus);
+      shape.stride = 1;
+      EXPECT_EQ(shape, counted(grid, axes, ranks, gpus))
+          << grid << ", " << ranks << " ranks over " << axes << ", hosts of " << gpus;
+    }
   }
 }
 
