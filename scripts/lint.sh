@@ -5,7 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
-[ -f build/dev/compile_commands.json ] || cmake --preset dev -G Ninja >/dev/null
+# A file at a time, so that each is seen with what it includes itself.
+[ -f build/lint/compile_commands.json ] || cmake --preset dev -G Ninja -B build/lint -DFOURFOLD_UNITY=OFF >/dev/null
 git ls-files 'fourfold/base/*.cpp' 'fourfold/grid/*.cpp' 'fourfold/schedule/*.cpp' 'fourfold/launch/*.cpp' \
-  'fourfold/comm/*.cpp' 'fourfold/config/*.cpp' 'fourfold/data/*.cpp' 'fourfold/formats/*.cpp' 'fourfold/report/*.cpp' 'fourfold/cluster/*.cpp' 'fourfold/plan/*.cpp' | grep -v /mpi/ | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/dev
+  'fourfold/comm/*.cpp' 'fourfold/config/*.cpp' 'fourfold/data/*.cpp' 'fourfold/formats/*.cpp' 'fourfold/report/*.cpp' 'fourfold/cluster/*.cpp' 'fourfold/plan/*.cpp' | grep -v /mpi/ | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/lint
 echo "clean"

@@ -34,7 +34,7 @@ namespace fourfold::app {
 
 namespace {
 
-struct Options {
+struct BenchOptions {
   RankOptions ranks;
   config::Source source;
   std::string grid;  ///< only to refuse it
@@ -90,7 +90,7 @@ std::vector<train::Planned> plans_of(const std::string& file, const config::Conf
   return plans;
 }
 
-train::Bench measure(comm::World& world, const Options& options, const config::Config& config,
+train::Bench measure(comm::World& world, const BenchOptions& options, const config::Config& config,
                      const train::Dataset& data, const train::Console& console) {
   if (!options.plans.empty()) {
     return train::compare(world, data, plans_of(options.plans, config, world.size()), options.steps,
@@ -118,7 +118,7 @@ std::string accuracy_of(const train::Bench& bench) {
 }
 
 /// The part of one rank.
-void bench(comm::World& world, const Options& options, config::Config config) {
+void bench(comm::World& world, const BenchOptions& options, config::Config config) {
   const train::Console console = make_console();
   if (world.rank() == 0 && !options.remark.empty()) console.say(options.remark);
   const train::Dataset data = train::open_shared_dataset(world, config, console.show);
@@ -140,7 +140,7 @@ void bench(comm::World& world, const Options& options, config::Config config) {
   if (!options.json.empty()) write_text(options.json, train::to_json(result, world.size()));
 }
 
-void check_threads(const Options& options) {
+void check_threads(const BenchOptions& options) {
   constexpr int kMostThreads = 1024;
   if (!options.threads) return;
   if (options.ranks.ranks) throw ConfigError("give --ranks or --threads, not both");
@@ -151,7 +151,7 @@ void check_threads(const Options& options) {
   static_cast<void>(comm_options(options.ranks));  // throws for impossible values
 }
 
-int run(Options& options, char** argv) {
+int run(BenchOptions& options, char** argv) {
   if (!options.grid.empty()) {
     throw ConfigError(
         "--grid does not go with bench: every strategy has sizes of its own; see fourfold bench "
@@ -188,7 +188,7 @@ int run(Options& options, char** argv) {
 }  // namespace
 
 void add_bench(CLI::App& app, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App* bench = app.add_subcommand(
       "bench", "trains some steps with each strategy and puts them side by side");
   add_config_options(*bench, options->source);

@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct DryrunOptions {
   config::Source source;
   std::optional<int> ranks;
   int rank = 0;
@@ -201,7 +201,7 @@ void print(const Result& result) {
               to_string(result.record.at_peak.total()).c_str());
 }
 
-int run(const Options& options) {
+int run(const DryrunOptions& options) {
   config::Config config = config::read(options.source);
   if (!options.json.empty()) check_writable("--json", options.json);
   if (config.model.vocab == 0) config.model.vocab = 256;  // of the tokenizer "bytes"
@@ -240,7 +240,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_dryrun(CLI::App& app, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DryrunOptions>();
   options->source.needs_data = false;
   CLI::App* dryrun = app.add_subcommand(
       "dryrun", "schedule, bytes, flops and memory of one rank of any grid, on one core");

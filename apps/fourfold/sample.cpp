@@ -25,7 +25,7 @@ namespace fourfold::app {
 
 namespace {
 
-struct Options {
+struct SampleOptions {
   RankOptions ranks;
   std::string folder;
   std::string prompt;
@@ -58,7 +58,7 @@ grid::Sizes sampling_grid(const model::Model& model, int ranks) {
   return best;
 }
 
-void check(const Options& options) {
+void check(const SampleOptions& options) {
   const auto require = [](bool condition, const char* message) {
     if (!condition) throw ConfigError(message);
   };
@@ -83,7 +83,8 @@ struct Start {
   std::vector<std::int64_t> ends;    ///< the tokens that end a text
 };
 
-Start start_of(const data::Tokenizer& tokenizer, std::int64_t vocabulary, const Options& options) {
+Start start_of(const data::Tokenizer& tokenizer, std::int64_t vocabulary,
+               const SampleOptions& options) {
   checkpoint::GenerationTokens named =
       checkpoint::read_generation_tokens(options.folder, vocabulary);
   if (named.ends.empty() && tokenizer.end_of_text() >= 0) named.ends = {tokenizer.end_of_text()};
@@ -107,7 +108,7 @@ struct Continued {
 /// Generates one continuation of the prompt. The first rank prints it as it is generated.
 Continued continue_text(const tensor::Mesh& mesh, const model::Transformer& model,
                         const data::Tokenizer& tokenizer, const Start& start,
-                        const Options& options, std::int64_t number) {
+                        const SampleOptions& options, std::int64_t number) {
   const bool first = mesh.everyone().rank() == 0;
   model::Text continued(mesh, model, start.tokens);
   std::string text = options.prompt;
@@ -131,7 +132,7 @@ Continued continue_text(const tensor::Mesh& mesh, const model::Transformer& mode
   return {std::move(text), continued.tokens()};
 }
 
-void run(comm::World& world, const Options& options) {
+void run(comm::World& world, const SampleOptions& options) {
   const model::ModelPtr model = model_in(options.folder);
   const std::unique_ptr<data::Tokenizer> tokenizer = data::load_tokenizer(options.folder);
   const tensor::Mesh mesh(world, grid::Grid(sampling_grid(*model, world.size())));
@@ -160,7 +161,7 @@ void run(comm::World& world, const Options& options) {
 }  // namespace
 
 void add_sample(CLI::App& app, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SampleOptions>();
   CLI::App* sample = app.add_subcommand("sample", "continues a text with a trained model");
   sample
       ->add_option("folder", options->folder,

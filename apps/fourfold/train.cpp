@@ -28,7 +28,7 @@ namespace fourfold::app {
 
 namespace {
 
-struct Options {
+struct TrainOptions {
   RankOptions ranks;
   config::Source source;
   train::RunSpec run;
@@ -37,7 +37,7 @@ struct Options {
 
 /// Checks everything that one process can check, before others are started. It also prepares the
 /// data, so that no rank has to wait for it.
-void check(const Options& options, int ranks) {
+void check(const TrainOptions& options, int ranks) {
   config::Config config = options.run.config;
   const train::Console console = make_console();
   static_cast<void>(train::open_dataset(config, console.show));
@@ -54,7 +54,7 @@ void check_weights(const config::Config& config) {
   checkpoint::check_same_model(*model::model_of(known), config.train.init_from);
 }
 
-int run(Options& options, char** argv) {
+int run(TrainOptions& options, char** argv) {
   options.run.config = config::read(options.source);
   options.run.name = std::filesystem::path(options.source.path).stem().string();
   check_outputs({{"--json", options.run.json},
@@ -98,7 +98,7 @@ int run(Options& options, char** argv) {
 }  // namespace
 
 void add_train(CLI::App& app, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainOptions>();
   CLI::App* train = app.add_subcommand("train", "trains a model");
   add_config_options(*train, options->source);
   add_grid_option(*train, options->source);

@@ -22,7 +22,7 @@ constexpr std::int64_t kFixedTokens = 258;
 
 /// An upper limit for the vocabulary. SentencePiece counts up to the size even if the text has no
 /// more.
-constexpr std::int64_t kMostTokens = 1 << 20;
+constexpr std::int64_t kLargestVocabulary = 1 << 20;
 
 /// U+2585, which SentencePiece reserves for itself: it ignores sentences that contain it.
 constexpr std::string_view kReserved = "\xe2\x96\x85";
@@ -89,9 +89,9 @@ void BpeTrainer::add_line(std::string_view line) {
 
 std::unique_ptr<Tokenizer> BpeTrainer::train(std::int64_t vocabulary) const {
   if (sentences_.empty()) throw ConfigError("there is no text to learn a vocabulary from");
-  if (vocabulary < 1 || vocabulary > kMostTokens) {
+  if (vocabulary < 1 || vocabulary > kLargestVocabulary) {
     throw ConfigError(
-        concat("a vocabulary of ", vocabulary, " is not possible: at most ", kMostTokens));
+        concat("a vocabulary of ", vocabulary, " is not possible: at most ", kLargestVocabulary));
   }
   // Even smaller sizes fail as well, but without a message that says what would work.
   auto [model, problem] = sentencepiece_module::library().train(

@@ -20,11 +20,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
 constexpr std::string_view kVersionLine = "#version";
 
 json read_json(const std::string& path) {
-  return parse_object(read_whole(path, kLargestFile), path);
+  return parse_object(read_whole(path), path);
 }
 
 json read_config(const std::string& folder) {
@@ -43,7 +42,7 @@ BpeModel read_vocabulary_and_merges(const std::string& folder) {
   }
   collector.add_vocabulary(read_json(folder + "/vocab.json"));
   collector.finish_vocabulary();
-  const std::string merges = read_whole(folder + "/merges.txt", kLargestFile);
+  const std::string merges = read_whole(folder + "/merges.txt");
   bool first = true;
   for (std::string_view line : split(merges, '\n')) {
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);

@@ -18,7 +18,6 @@ namespace fourfold::data {
 
 namespace {
 
-constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
 constexpr const char* kDescription = "/description.json";
 
 /// A digest of all files of the tokenizer. They are small, and a changed file would go unnoticed.
@@ -31,14 +30,14 @@ std::string folder_digest(const std::string& folder) {
   Digest digest;
   for (const std::string& file : files) {
     digest.add(std::filesystem::path(file).filename().string());
-    digest.add(read_whole(file, kLargestFile));
+    digest.add(read_whole(file));
   }
   return digest.text();
 }
 
 /// Throws what the parts throw, or exceptions of json or the file system.
 std::optional<Prepared> load(const std::string& folder) {
-  const auto json = nlohmann::json::parse(read_whole(folder + kDescription, kLargestFile));
+  const auto json = nlohmann::json::parse(read_whole(folder + kDescription));
   const auto number = [&](const char* name) { return json.at(name).get<std::int64_t>(); };
   Prepared prepared;
   prepared.train = folder + "/" + kTrainFolder;

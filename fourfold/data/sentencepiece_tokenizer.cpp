@@ -20,8 +20,6 @@ namespace fourfold::data {
 
 namespace {
 
-constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
-
 /// The character that SentencePiece writes for a space (U+2581).
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 
@@ -140,7 +138,7 @@ std::unique_ptr<Tokenizer> make_sentencepiece(std::string model, const std::stri
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& folder) {
   const std::string path = folder + "/" + kSentencePieceFile;
-  return make_sentencepiece(read_whole(path, kLargestFile), path);
+  return make_sentencepiece(read_whole(path), path);
 }
 
 }  // namespace fourfold::data

@@ -17,9 +17,6 @@ namespace fourfold::data {
 
 namespace {
 
-/// The largest size of a tokenizer file.
-constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
-
 bool has_file(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);
@@ -71,7 +68,7 @@ std::string tokenizer_digest(const std::string& path) {
   Digest digest;
   for (const std::string& name : files.names) {
     digest.add(name);
-    digest.add(read_whole(files.folder + "/" + name, kLargestFile));
+    digest.add(read_whole(files.folder + "/" + name));
   }
   return digest.text();
 }

@@ -19,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kLargestFile = std::int64_t{128} << 20;
 constexpr std::int64_t kLargestConfig = std::int64_t{16} << 20;
 constexpr std::size_t kMostPatterns = 16;
 constexpr std::size_t kMostAddedBytes = std::size_t{1} << 20;  // of the texts of all added tokens
@@ -229,7 +228,7 @@ std::string usual_config(const BpeModel& model) {
 bool may_be_byte_level(const std::string& path) {
   json file;
   try {
-    file = parse_object(read_whole(path, kLargestFile), path);
+    file = parse_object(read_whole(path), path);
   } catch (const ConfigError&) {
     return true;
   }
@@ -239,7 +238,7 @@ bool may_be_byte_level(const std::string& path) {
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
-  std::vector<StoredFile> files = {{kTokenizerJson, read_whole(path, kLargestFile)}};
+  std::vector<StoredFile> files = {{kTokenizerJson, read_whole(path)}};
   Reader reader(path);
   BpeModel model = reader.read(parse_object(files[0].content, path));
   const std::string file_name = std::filesystem::path(path).filename();
