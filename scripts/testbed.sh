@@ -69,7 +69,7 @@ ip -n "$switch" link set bridge up
 # carry short messages at their own speed. There is room for what all ranks of a host have under way: a queue that
 # overflows loses packets, and TCP may wait for 200 ms before it sends them again.
 shape() { # namespace device
-  local burst=$(( ${mbit%.*} * 1000 / 8 + 32000 ))
+  local burst=$(( ${mbit%.*} * 1000 / 8 / 4 + 10000 ))
   if [ "$delay" != 0 ]; then
     tc -n "$1" qdisc add dev "$2" root handle 1: netem delay "${delay}ms" limit 100000
     tc -n "$1" qdisc add dev "$2" parent 1: handle 2: tbf rate "${mbit}mbit" burst $burst limit 16000000
@@ -107,13 +107,13 @@ for ((k = 0; k < hosts; k++)); do
 done
 echo "127.0.0.1 localhost" >>"$work/hosts"
 
-# What stands in for ssh: AGENT HOST COMMAND... runs the command as that host. Hosts share the cores in
-# turn, so that with as many hosts as cores each has its own.
+# What stands in for ssh: AGENT HOST COMMAND... runs the command as that host. Each host has cores of its own as long
+# as there are enough; otherwise every host may use every core.
 cat >"$work/agent" <<AGENT
 #!/usr/bin/env bash
 host=\$1; shift
-share=\$(( $cores / $hosts > 0 ? $cores / $hosts : 1 ))
-first=\$(( \${host#n} * share % $cores ))
+share=\$(( $cores >= $hosts ? $cores / $hosts : $cores ))
+first=\$(( $cores >= $hosts ? \${host#n} * share : 0 ))
 exec ip netns exec $tag-\$host unshare --uts --mount bash -c '
   hostname "\$0" && mount --bind $work/hosts /etc/hosts && export TMPDIR=$work/\$0
   cores=\$1; shift

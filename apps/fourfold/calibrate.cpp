@@ -26,7 +26,7 @@ namespace fourfold::app {
 
 namespace {
 
-struct Options {
+struct CalibrateOptions {
   RankOptions ranks;
   planner::CalibrationSpec spec;
   std::optional<double> gflops;
@@ -36,14 +36,15 @@ struct Options {
 };
 
 std::string table_of(const cluster::Cluster& found) {
-  TextTable table({"group", "latency", "bandwidth of a rank"}, 1);
+  TextTable table({"group", "latency", "of long messages", "bandwidth of a rank"}, 1);
   for (const cluster::MeasuredGroup& group : found.network.measured) {
-    table.add({to_string(group.shape), to_string(group.latency), to_string(group.bandwidth)});
+    table.add({to_string(group.shape), to_string(group.latency),
+               to_string(group.long_latency.value_or(group.latency)), to_string(group.bandwidth)});
   }
   return table.text();
 }
 
-void measure(comm::World& world, Options options) {
+void measure(comm::World& world, CalibrateOptions options) {
   const train::Console console = make_console();
   options.spec.show = console.show;
   const cluster::Cluster found = planner::calibrate(world, options.spec);
@@ -71,7 +72,7 @@ double above_zero(const char* option, const std::optional<double>& value) {
   throw ConfigError(concat(option, " must be above 0, not ", *value));
 }
 
-int run(Options& options, char** argv) {
+int run(CalibrateOptions& options, char** argv) {
   check_writable("--out", options.out);
   if (options.spec.rounds < 1) {
     throw ConfigError(concat("--rounds must be at least 1, not ", options.spec.rounds));
@@ -91,7 +92,7 @@ int run(Options& options, char** argv) {
 }  // namespace
 
 void add_calibrate(CLI::App& app, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CalibrateOptions>();
   CLI::App* calibrate = app.add_subcommand(
       "calibrate", "measures compute and links of this machine or job, for plan");
   add_rank_options(*calibrate, options->ranks);

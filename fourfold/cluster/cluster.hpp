@@ -73,8 +73,10 @@ std::string_view to_string(Topology topology);        ///< "mesh", "switch"
 /// A group that was measured while all its siblings communicated too.
 struct MeasuredGroup {
   GroupShape shape;
-  Seconds latency;           ///< of one step of a ring
+  Seconds latency;           ///< of one step of a ring with a short message
   BytesPerSecond bandwidth;  ///< that each member sends with
+  /// The same with a long message; what passes before it flows at full bandwidth.
+  std::optional<Seconds> long_latency{};
 
   bool operator==(const MeasuredGroup&) const = default;
 };
@@ -104,13 +106,23 @@ struct Network {
 /// each shared resource it then uses. Operations that are under way at once share these resources.
 struct Link {
   Seconds latency;           ///< of one step, on average over the edges of a ring of the group
+  Seconds long_latency;      ///< the same for long messages
   Seconds farthest_latency;  ///< of one step between the members that are farthest apart
   BytesPerSecond bandwidth;  ///< that each member sends with, around a ring
   double inside_load = 0;    ///< the share of the links inside the host, from 0 to 1
   double nic_load = 0;       ///< the share of the NICs of the host, from 0 to 1
 
+  /// Of a step whose messages have so many bytes: linear in the logarithm of the bytes between
+  /// short and long messages.
+  Seconds latency_of(double bytes) const;
+  Seconds farthest_latency_of(double bytes) const;
+
   bool operator==(const Link&) const = default;
 };
+
+/// Libraries send short messages at once, and first ask for the place of a long one.
+inline constexpr Bytes kShortMessage{256};
+inline constexpr Bytes kLongMessage{16 << 10};
 
 struct Cluster {
   std::string name;

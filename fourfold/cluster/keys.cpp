@@ -103,10 +103,12 @@ std::vector<Key> network_keys() {
           &Network::nic_usable),
       key("network.nic_latency", "of one step between hosts, in seconds", kTime, network,
           &Network::nic_latency),
-      optional(key("network.measured",
-                   "rows [members, members on a host, groups on a host, distance, latency, "
-                   "bandwidth] of groups that were measured",
-                   MeasuredGroups{}, network, &Network::measured)),
+      optional(key(
+          "network.measured",
+          "rows [members, members on a host, groups on a host, distance, latency, "
+          "bandwidth] of groups that were measured, with the latency of long messages as a seventh "
+          "number if it is known",
+          MeasuredGroups{}, network, &Network::measured)),
   };
 }
 

@@ -207,15 +207,18 @@ struct ProductPoints {
   }
 };
 
-/// Rows of members, members on a host, siblings, stride, latency and bandwidth.
+/// Rows of members, members on a host, siblings, stride, latency and bandwidth, and if it is known
+/// the latency of long messages.
 struct MeasuredGroups {
   std::string allowed() const {
     return "rows of [members, members on a host, groups on a host, distance, latency in seconds, "
-           "bytes per second], such as [4, 4, 1, 1, 3.4e-6, 225e9], each group once";
+           "bytes per second], such as [4, 4, 1, 1, 3.4e-6, 225e9], and if it is known the latency "
+           "of long messages as a seventh number; each group once";
   }
 
   static std::optional<MeasuredGroup> group_of(const Value& value) {
-    const auto row = row_of(value, 6);
+    auto row = row_of(value, 6);
+    if (!row) row = row_of(value, 7);
     if (!row) return std::nullopt;
     const std::vector<double>& at = *row;
     const GroupShape shape{whole(at[0]), whole(at[1]), whole(at[2]), whole(at[3])};
@@ -223,7 +226,12 @@ struct MeasuredGroups {
                       shape.siblings >= 1 && shape.stride >= 1 && at[4] >= 0 &&
                       at[4] <= kTime.high && at[5] >= kBandwidth.low && at[5] <= kBandwidth.high;
     if (!good) return std::nullopt;
-    return MeasuredGroup{shape, Seconds(at[4]), BytesPerSecond(at[5])};
+    MeasuredGroup group{shape, Seconds(at[4]), BytesPerSecond(at[5])};
+    if (at.size() > 6) {
+      if (at[6] < 0 || at[6] > kTime.high) return std::nullopt;
+      group.long_latency = Seconds(at[6]);
+    }
+    return group;
   }
 
   Refusal assign(std::vector<MeasuredGroup>& member, const Value& value) const {
@@ -244,14 +252,13 @@ struct MeasuredGroups {
   std::optional<Value> value_of(const std::vector<MeasuredGroup>& member) const {
     if (member.empty()) return std::nullopt;
     std::vector<Value> rows;
-    for (const auto& [shape, latency, bandwidth] : member) {
+    for (const auto& [shape, latency, bandwidth, long_latency] : member) {
       const auto number = [](int n) { return Value{std::int64_t{n}}; };
-      rows.push_back({std::vector<Value>{number(shape.members),
-                                         number(shape.per_host),
-                                         number(shape.siblings),
-                                         number(shape.stride),
-                                         {latency.value()},
-                                         {bandwidth.value()}}});
+      std::vector<Value> row = {number(shape.members),  number(shape.per_host),
+                                number(shape.siblings), number(shape.stride),
+                                {latency.value()},      {bandwidth.value()}};
+      if (long_latency) row.push_back({long_latency->value()});
+      rows.push_back({std::move(row)});
     }
     return Value{std::move(rows)};
   }

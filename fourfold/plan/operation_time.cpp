@@ -42,7 +42,14 @@ OperationTime then(const OperationTime& a, const OperationTime& b) {
   return {.latency = a.latency + b.latency,
           .transfer = transfer,
           .inside_load = a.inside_load * part + b.inside_load * (1 - part),
-          .nic_load = a.nic_load * part + b.nic_load * (1 - part)};
+          .nic_load = a.nic_load * part + b.nic_load * (1 - part),
+          .in_flight = std::max(a.in_flight, b.in_flight)};
+}
+
+/// The same with so many bytes of each member on their way at a time.
+OperationTime with_in_flight(OperationTime time, double bytes) {
+  time.in_flight = Bytes(std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes)));
+  return time;
 }
 
 /// The members on one host, and one member of each host.
@@ -90,7 +97,7 @@ class Own {
         if (c.op == Op::kAllReduce) return then(exchange(c), ring(c, p_ - 1));
         return c.op == Op::kReduce ? then(exchange(c), exchange(c)) : exchange(c);
       case Algorithm::kDirect:
-        return rounds(1, (p_ - 1) * bytes_of(c));
+        return rounds(1, (p_ - 1) * bytes_of(c), bytes_of(c));
       case Algorithm::kDoubling:
         return doubling(c);
       case Algorithm::kCirculant:
@@ -100,9 +107,11 @@ class Own {
       case Algorithm::kChain:
         return chain(c);
       case Algorithm::kPair:
-        return made(ring_, ring_.latency.value(), bytes_of(c) / ring_.bandwidth.value());
+        return with_in_flight(made(ring_, ring_.latency_of(bytes_of(c)).value(),
+                                   bytes_of(c) / ring_.bandwidth.value()),
+                              in_window(c));
       case Algorithm::kRounds:
-        return rounds(schedule::rounds_of(p_), 0);
+        return rounds(schedule::rounds_of(p_), 0, 0);
     }
     throw InvariantError("no such algorithm");
   }
@@ -113,9 +122,9 @@ class Own {
   OperationTime ring(const Collective& c, int steps) const {
     const schedule::Segments segments = schedule::segments_of(c.priority, reach_);
     const auto segment = static_cast<double>(segments.bytes.value());
-    const double latency = ring_.latency.value();
     const double bandwidth = ring_.bandwidth.value();
     const double chunk = largest_chunk(c, p_);
+    const double latency = ring_.latency_of(std::min(chunk, segment)).value();
     const double whole = segment * segments.window;
     const auto step = [&](double bytes) {
       return std::max(bytes / bandwidth, latency + std::min(bytes, segment) / bandwidth);
@@ -124,23 +133,26 @@ class Own {
     const double rest = chunk - full * whole;
     const double time = full * step(whole) + (rest > 0 ? step(rest) : 0);
     const double transfer = steps * chunk / bandwidth;
-    return made(ring_, std::max(steps * time - transfer, latency), transfer);
+    return with_in_flight(made(ring_, std::max(steps * time - transfer, latency), transfer),
+                          std::min(chunk, whole));
   }
 
-  /// Rounds in which all ranks send to different ranks, with so many bytes together.
-  OperationTime rounds(int count, double bytes) const {
-    return made(scattered_, count * scattered_.farthest_latency.value(),
-                bytes / scattered_.bandwidth.value());
+  /// Rounds in which all ranks send to different ranks, with so many bytes together, in messages of
+  /// so many.
+  OperationTime rounds(int count, double bytes, double message) const {
+    const double latency = scattered_.farthest_latency_of(message).value();
+    return with_in_flight(made(scattered_, count * latency, bytes / scattered_.bandwidth.value()),
+                          bytes / count);
   }
 
   OperationTime exchange(const Collective& c) const {
-    return rounds(1, (p_ - 1) * largest_chunk(c, p_));
+    return rounds(1, (p_ - 1) * largest_chunk(c, p_), largest_chunk(c, p_));
   }
 
   OperationTime doubling(const Collective& c) const {
     const int core = schedule::doubling_place(p_, 0).core;
     const int steps = schedule::rounds_of(core) + (p_ > core ? 2 : 0);
-    return rounds(steps, steps * bytes_of(c));
+    return rounds(steps, steps * bytes_of(c), bytes_of(c));
   }
 
   OperationTime circulant(const Collective& c) const {
@@ -151,20 +163,28 @@ class Own {
       part.op = Op::kAllGather;
       return then(scatter, time_of(part));
     }
-    return rounds(schedule::rounds_of(p_), (p_ - 1) * largest_chunk(c, p_));
+    const int count = schedule::rounds_of(p_);
+    const double bytes = (p_ - 1) * largest_chunk(c, p_);
+    return rounds(count, bytes, bytes / count);
+  }
+
+  /// What a member that sends the whole tensor has on its way.
+  double in_window(const Collective& c) const {
+    const schedule::Segments segments = schedule::segments_of(c.priority, reach_);
+    return std::min(bytes_of(c), static_cast<double>(segments.bytes.value()) * segments.window);
   }
 
   /// The way from or to a root, which takes so long until the last member is done. All members but
   /// one send the tensor once.
   OperationTime from_root(const Collective& c, double first_hop, double total) const {
     const double transfer = bytes_of(c) / ring_.bandwidth.value() * (p_ - 1) / p_;
-    OperationTime time = made(ring_, total - transfer, transfer);
+    OperationTime time = with_in_flight(made(ring_, total - transfer, transfer), in_window(c));
     time.fill = Seconds(std::max(0.0, total - transfer - first_hop));
     return time;
   }
 
   OperationTime tree(const Collective& c) const {
-    const double hop = ring_.farthest_latency.value();
+    const double hop = ring_.farthest_latency_of(bytes_of(c)).value();
     return from_root(c, hop,
                      schedule::rounds_of(p_) * (hop + bytes_of(c) / ring_.bandwidth.value()));
   }
@@ -173,7 +193,7 @@ class Own {
     const schedule::Segments segments = schedule::segments_of(c.priority, reach_);
     const double segment = std::min(static_cast<double>(segments.bytes.value()), bytes_of(c));
     const double bandwidth = ring_.bandwidth.value();
-    const double hop = ring_.latency.value();
+    const double hop = ring_.latency_of(segment).value();
     return from_root(c, hop, (p_ - 1) * hop + ((p_ - 2) * segment + bytes_of(c)) / bandwidth);
   }
 

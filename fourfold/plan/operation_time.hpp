@@ -21,6 +21,10 @@ struct OperationTime {
   /// where an operation follows another one in its queue: members go on to the next operation as
   /// soon as their own part is done.
   Seconds fill{};
+  /// What a member has on its way at a time. Where operations share a link, each gets a part of it
+  /// in proportion to this.
+  Bytes in_flight{1};
+  int apart = 1;  ///< so many groups of a host use its NICs in turn, this one at the time above
 
   Seconds total() const { return latency + transfer; }
   bool operator==(const OperationTime&) const = default;

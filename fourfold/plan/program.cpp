@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/plan/program.hpp"
 
+#include <algorithm>
 #include <compare>
 #include <map>
 #include <optional>
@@ -71,6 +72,8 @@ class Preparation {
     if (pipeline_) {
       FOURFOLD_CHECK_EQ(places.size(), static_cast<std::size_t>(grid.size(Axis::kPipe)));
     }
+    program_.out.resize(places.size());
+    program_.in.resize(places.size());
     for (std::size_t place = 0; place < places.size(); ++place) add(place, places[place]);
     for (Channel& channel : program_.channels) finish(channel);
   }
@@ -139,6 +142,7 @@ class Preparation {
     Channel& channel = program_.channels[index];
     if (counts_.size() < program_.channels.size()) counts_.resize(program_.channels.size(), 0);
     const std::uint32_t position = counts_[index]++;
+    count_nics(place, issue);
     if (channel.places.empty() || channel.places.back() != place) channel.places.push_back(place);
     if (channel.places.size() == 1) {
       channel.issues.push_back(&issue);
@@ -211,11 +215,53 @@ class Preparation {
     }
   }
 
+  /// The groups of a host that have different indices along data and pipe, and do not communicate
+  /// with each other in this operation.
+  int apart_of(const Issue& issue) const {
+    std::vector<Axis> axes;
+    for (const Axis axis : {Axis::kData, Axis::kPipe}) {
+      if (!issue.axes.contains(axis) && grid_.size(axis) > 1) axes.push_back(axis);
+    }
+    if (axes.empty()) return 1;
+    return cluster::shape_of(grid_, grid::Axes(axes), cluster_.gpus_per_host).per_host;
+  }
+
+  /// Each of the groups that use the NICs in turn sends faster than all of them at once.
+  OperationTime in_turn(const OperationTime& together, const Collective& c,
+                        const cluster::GroupShape& shape, int apart) const {
+    if (apart == 1 || !shape.spans_hosts() || shape.siblings % apart != 0) return together;
+    cluster::GroupShape alone = shape;
+    alone.siblings /= apart;
+    const OperationTime faster = time_of(c, alone, cluster_);
+    if (faster.transfer >= together.transfer) return together;
+    OperationTime time = together;
+    time.transfer = faster.transfer;
+    time.inside_load = faster.inside_load;
+    time.nic_load = faster.nic_load;
+    time.apart = apart;
+    return time;
+  }
+
+  void count_nics(std::size_t place, const Issue& issue) {
+    const OperationTime time = cost_of(issue);
+    const double own = time.transfer.value() * time.nic_load;
+    const auto add = [&](NicTime& nics) {
+      nics.own += own;
+      nics.others += own * (time.apart - 1);
+    };
+    if (issue.collective.op != Op::kRecv) add(program_.out[place]);
+    if (issue.collective.op != Op::kSend) add(program_.in[place]);
+    program_.apart = std::max(program_.apart, time.apart);
+  }
+
   OperationTime cost_of(const Issue& issue) {
     const Collective& c = issue.collective;
     const TimeKey key{c.op, c.dtype, c.reduce, c.priority, c.count, shape_of(issue)};
     const auto [entry, added] = times_.try_emplace(key);
-    if (added) entry->second = time_of(c, shapes_[key.shape], cluster_);
+    if (added) {
+      const cluster::GroupShape& shape = shapes_[key.shape];
+      entry->second = in_turn(time_of(c, shape, cluster_), c, shape, apart_of(issue));
+    }
     return entry->second;
   }
 

@@ -43,9 +43,23 @@ struct Instruction {
   const schedule::Step* step = nullptr;
 };
 
+/// The seconds in a step in which all NICs of a host are used in full.
+struct NicTime {
+  double own = 0;     ///< by the operations of the place
+  double others = 0;  ///< by equal operations of ranks that do not keep step with the place
+
+  double all() const { return own + others; }
+};
+
+/// Ranks of a host with different indices along data and pipe wait for each other rarely. Those of
+/// them that come later to a shared NIC stay behind, until they use it in turn. So each has the NIC
+/// for itself, but for the time in which the others use it.
 struct Program {
   std::vector<std::vector<Instruction>> places;
   std::vector<Channel> channels;
+  int apart = 1;             ///< the most groups of a host that use its NICs in turn
+  std::vector<NicTime> out;  ///< by place
+  std::vector<NicTime> in;
 };
 
 /// The schedule at index i is that of the ranks whose index along pipe is i. One schedule alone,

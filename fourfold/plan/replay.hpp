@@ -39,6 +39,8 @@ struct Replayed {
 
 struct ReplayOptions {
   bool traces = false;
+  /// As if groups that use NICs in turn never had to wait for each other: a lower bound.
+  bool never_in_the_way = false;
   int most_steps = 16;  ///< at least 2
 };
 

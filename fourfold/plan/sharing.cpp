@@ -22,7 +22,7 @@ double growth_of(const Flow& flow) {
 
 bool Sharing::fits(const std::vector<Flow*>& flows) {
   for (const Flow* flow : flows) {
-    for (const Use& use : flow->uses) free_[use.resource] = 1;
+    for (const Use& use : flow->uses) free_[use.resource] = capacity_[use.resource];
   }
   bool fits = true;
   for (const Flow* flow : flows) {
@@ -41,7 +41,7 @@ void Sharing::share(std::vector<Flow*>& flows) {
     const bool loads = growth_of(*flow) < std::numeric_limits<double>::infinity();
     flow->speed = loads ? 0 : 1;
     if (loads) growing.push_back(flow);
-    for (const Use& use : flow->uses) free_[use.resource] = 1;
+    for (const Use& use : flow->uses) free_[use.resource] = capacity_[use.resource];
   }
   while (!growing.empty()) {
     for (const Flow* flow : growing) {

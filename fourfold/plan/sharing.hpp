@@ -23,13 +23,18 @@ struct Flow {
 /// flow runs at full speed or a resource that it uses is used in full.
 class Sharing {
  public:
-  explicit Sharing(std::size_t resources) : free_(resources), growth_(resources) {}
+  explicit Sharing(std::size_t resources)
+      : capacity_(resources, 1), free_(resources), growth_(resources) {}
+
+  /// From now on the flows have this part of the resource, from 0 to 1.
+  void limit(std::size_t resource, double capacity) { capacity_[resource] = capacity; }
 
   void share(std::vector<Flow*>& flows);
 
  private:
   bool fits(const std::vector<Flow*>& flows);
 
+  std::vector<double> capacity_;
   std::vector<double> free_;    // by resource: what no flow uses yet
   std::vector<double> growth_;  // by resource: how fast it is being used up
 };

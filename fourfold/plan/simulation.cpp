@@ -50,6 +50,12 @@ Simulation::Simulation(const Program& program, const cluster::Cluster& cluster,
   for (std::size_t place = 0; place < streams_.size(); ++place) proceed(place);
 }
 
+void Simulation::limit_nics(std::size_t place, double out, double in) {
+  sharing_.limit(place * kResources + kOut, out);
+  sharing_.limit(place * kResources + kIn, in);
+  changed_ = true;
+}
+
 void Simulation::run(std::size_t count) {
   FOURFOLD_CHECK(count <= most_steps_);
   const auto finished = [&] {
@@ -267,17 +273,18 @@ void Simulation::share() {
   }
 }
 
-/// Our own library keeps this many messages of an operation in flight.
+/// Links are shared in proportion to what is on its way.
 double Simulation::weight_of(std::size_t channel) const {
-  if (!priorities_) return 1;
-  const schedule::Priority priority = operation_of(channel).collective.priority;
-  const int window = schedule::segments_of(priority, schedule::Reach::kNetwork).window;
-  if (lines_[channel].waiters > 0) return window;
+  const auto in_flight = static_cast<double>(time_of(channel).in_flight.value());
+  if (!priorities_ || lines_[channel].waiters > 0) return in_flight;
   // While a place stands still for another operation, each of its other ones has one message.
+  const schedule::Priority priority = operation_of(channel).collective.priority;
+  const auto message =
+      static_cast<double>(schedule::segments_of(priority, schedule::Reach::kNetwork).bytes.value());
   const std::vector<std::size_t>& places = program_.channels[channel].places;
   const bool yields = std::any_of(places.begin(), places.end(),
                                   [&](std::size_t place) { return streams_[place].waiting; });
-  return yields ? 1 : window;
+  return yields ? std::min(in_flight, message) : in_flight;
 }
 
 const OperationTime& Simulation::time_of(std::size_t channel) const {

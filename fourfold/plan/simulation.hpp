@@ -28,6 +28,9 @@ class Simulation {
   Simulation(const Program& program, const cluster::Cluster& cluster, std::size_t most_steps,
              bool record);
 
+  /// The rest of the NICs' time is used by others. From 0 to 1.
+  void limit_nics(std::size_t place, double out, double in);
+
   /// Goes on until every place has come to the end of the step `count` times. Each place then
   /// begins the same step again, so that some may be ahead of others.
   void run(std::size_t count);

@@ -57,13 +57,13 @@ class Gather {
   std::vector<float> out_;
 };
 
-/// The latency of one step of an operation with little data.
-Seconds latency_of(const comm::Communicator& comm, const comm::Communicator& everyone, int rounds,
-                   const Work& work) {
+/// The time of one step of an operation with messages of so many bytes.
+Seconds step_of(const comm::Communicator& comm, const comm::Communicator& everyone,
+                std::int64_t bytes, int rounds, const Work& work) {
   // Many short rounds: a pause of the machine spoils one of them, not the median.
   constexpr int kInARow = 4;
   const int short_rounds = 7 * rounds;
-  Gather little(comm, 64);
+  Gather little(comm, bytes);
   little.run(kInARow);
   Seconds time = slowest(everyone, short_rounds, [&] { little.run(kInARow); });
   if (work) {
@@ -81,7 +81,10 @@ cluster::MeasuredGroup measure_group(const comm::Communicator& comm,
                                      const comm::Communicator& everyone,
                                      const cluster::GroupShape& shape, int rounds,
                                      const Work& work) {
-  const Seconds latency = latency_of(comm, everyone, rounds, work);
+  constexpr std::int64_t kShort = 64;
+  const std::int64_t long_bytes = cluster::kLongMessage.value();
+  const Seconds latency = step_of(comm, everyone, kShort, rounds, work);
+  const Seconds long_step = step_of(comm, everyone, long_bytes, rounds, work);
   // First some bytes to see how many are needed.
   std::int64_t bytes = 64 << 10;
   double bandwidth = 0;
@@ -93,7 +96,9 @@ cluster::MeasuredGroup measure_group(const comm::Communicator& comm,
     const double more = std::clamp(1.2 * kLongEnough / time, 2.0, 16.0);
     bytes = std::min(kMostBytes, static_cast<std::int64_t>(static_cast<double>(bytes) * more));
   }
-  return {shape, latency, BytesPerSecond(bandwidth)};
+  const Gather gather(comm, long_bytes);
+  const Seconds sent(gather.sent() / (gather.steps() * bandwidth));
+  return {shape, latency, BytesPerSecond(bandwidth), std::max(latency, long_step - sent)};
 }
 
 Seconds slowest(const comm::Communicator& everyone, int rounds, const std::function<void()>& run) {

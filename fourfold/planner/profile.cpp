@@ -142,6 +142,12 @@ PassTime Profile::time(const grid::Grid& grid, const cluster::Cluster& cluster) 
   for (const Groups& groups : groups_) {
     shapes.push_back(cluster::part_shape(grid, groups.axes, groups.size, cluster.gpus_per_host));
   }
+  // Ranks of a host that differ along these axes use its NICs in turn.
+  for (const grid::Axes& axes :
+       {grid::Axes(Axis::kData), grid::Axes(Axis::kPipe), grid::Axes{Axis::kData, Axis::kPipe}}) {
+    const int here = cluster::shape_of(grid, axes, cluster.gpus_per_host).per_host;
+    shapes.push_back({.members = here, .per_host = here});
+  }
   {
     const std::lock_guard lock(mutex_);
     const auto found = times_.find(shapes);
@@ -159,8 +165,9 @@ PassTime Profile::priced(const grid::Grid& grid, const cluster::Cluster& cluster
   double inside[2] = {};
   double nics[2] = {};
   for (std::size_t i = 0; i < 2; ++i) {
-    steps[i] = plan::replay({passes_[i]}, grid, cluster).step.value();
-    kept[i] = pipeline_ ? plan::replay({kept_[i]}, grid, cluster).step.value() : steps[i];
+    const plan::ReplayOptions bound{.never_in_the_way = true};
+    steps[i] = plan::replay({passes_[i]}, grid, cluster, bound).step.value();
+    kept[i] = pipeline_ ? plan::replay({kept_[i]}, grid, cluster, bound).step.value() : steps[i];
     sums[i] = compute_of(passes_[i], cluster);
     for (const Step& one : (pipeline_ ? kept_ : passes_)[i].steps()) {
       const auto* issue = std::get_if<Issue>(&one);

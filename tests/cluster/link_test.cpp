@@ -102,6 +102,24 @@ TEST(Link, ValuesBetweenMeasuredGroups) {
   EXPECT_EQ(cluster.link({2, 1, 4, 1}).bandwidth, BytesPerSecond(1e9));
 }
 
+TEST(Link, LongMessagesHaveALatencyOfTheirOwn) {
+  Cluster cluster = small_cluster();
+  cluster.network.measured = {{{2, 2, 2, 2}, Seconds(3e-6), BytesPerSecond(7e9), Seconds(9e-6)},
+                              {{16, 4, 1, 1}, Seconds(4e-6), BytesPerSecond(12e9), Seconds(6e-6)},
+                              {{64, 4, 1, 1}, Seconds(8e-6), BytesPerSecond(8e9)}};
+  const Link link = cluster.link({2, 2, 2, 2});
+  EXPECT_EQ(link.latency_of(0), Seconds(3e-6));
+  EXPECT_EQ(link.latency_of(256), Seconds(3e-6));
+  EXPECT_NEAR(link.latency_of(2048).value(), 6e-6, 1e-15) << "half way on a logarithmic scale";
+  EXPECT_NEAR(link.latency_of(16384).value(), 9e-6, 1e-15);
+  EXPECT_NEAR(link.latency_of(1e9).value(), 9e-6, 1e-15);
+  const Link between = cluster.link({32, 4, 1, 1});
+  EXPECT_NEAR(between.latency_of(1e6).value(), 7e-6, 1e-15) << "8 us where nothing is said";
+  EXPECT_NEAR((between.farthest_latency_of(1e6) - between.farthest_latency).value(), 1e-6, 1e-15);
+  const Link derived = cluster.link({4, 4, 1, 1});
+  EXPECT_EQ(derived.latency_of(1e6), derived.latency);
+}
+
 TEST(Link, ShapesThatDoNotExist) {
   EXPECT_THROW(small_cluster().link({2, 4, 1, 1}), InvariantError);
   EXPECT_THROW(small_cluster().link({2, 2, 0, 1}), InvariantError);

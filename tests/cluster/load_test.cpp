@@ -137,7 +137,9 @@ TEST_F(Load, ReadsBackWhatWasWritten) {
   clusters[0].network.library = cluster::Library::kFourfold;
   clusters[0].network.algorithms = {cluster::NcclAlgorithm::kTwoLevel,
                                     cluster::NcclAlgorithm::kRing};
-  clusters[0].network.measured = {{{8, 2, 2, 2}, Seconds(1e-5 / 7), BytesPerSecond(1e9 / 7)}};
+  clusters[0].network.measured = {
+      {{8, 2, 2, 2}, Seconds(1e-5 / 7), BytesPerSecond(1e9 / 7)},
+      {{4, 4, 1, 1}, Seconds(1e-6), BytesPerSecond(1e9), Seconds(3e-6)}};
   for (const Cluster& cluster : clusters) {
     cluster::write(cluster, path("written.toml"));
     EXPECT_EQ(cluster::load(path("written.toml")), cluster) << cluster.name;
@@ -218,10 +220,12 @@ TEST_F(Load, ValuesThatAreNotAllowed) {
   for (const char* table :
        {"[[2, 2, 2, 1, 1e-6]]", "[[1, 1, 1, 1, 1e-6, 1e9]]", "[[2, 4, 1, 1, 1e-6, 1e9]]",
         "[[2, 2, 2, 1, -1e-6, 1e9]]", "[[2, 2, 2, 1, 1e-6, -1e9]]", "[[2, 2, 2, 1, 1e-6, 100]]",
-        "[[2, 2, 2, 1, 1e-6, 1e9], [2, 2, 2, 1, 2e-6, 1e9]]", "[[8, 8, 1, 1, 1e-6, 1e9]]"}) {
+        "[[2, 2, 2, 1, 1e-6, 1e9], [2, 2, 2, 1, 2e-6, 1e9]]", "[[8, 8, 1, 1, 1e-6, 1e9]]",
+        "[[2, 2, 2, 2, 1e-6, 1e9, -1e-6]]", "[[2, 2, 2, 2, 1e-6, 1e9, 1e-6, 1]]"}) {
     EXPECT_NE(refusal(last, last + "measured = " + table + "\n"), "accepted") << table;
   }
   EXPECT_EQ(refusal(last, last + "measured = [[2, 2, 2, 2, 1e-6, 1e9]]\n"), "accepted");
+  EXPECT_EQ(refusal(last, last + "measured = [[2, 2, 2, 2, 1e-6, 1e9, 2e-6]]\n"), "accepted");
   EXPECT_EQ(refusal(last, last + "measured = [[8, 8, 1, 1, 1e-6, 1e9]]\n"),
             "c.toml: network.measured has a group with 8 members on a host, but "
             "cluster.gpus_per_host is 4");

@@ -148,6 +148,51 @@ TEST(Contention, TheEndOfAWaitChangesTheSharesOfWhatIsUnderWay) {
   EXPECT_GT(time.exposed_by_axes.at("y").value(), 1e-7);
 }
 
+/// The short operation has 30 KiB on their way, a chunk, and the long one has a message of 60 KiB:
+/// the short one gets a third of the link, although compute stands still for it.
+TEST(Contention, AShortOperationGetsAShareOfItsSize) {
+  constexpr std::int64_t kChunk = 30 << 10;
+  Schedule schedule;
+  const auto behind = schedule.issue(gather(kSecond, Priority::kBackground), Axis::kX, 2, 0, 1);
+  const auto urgent = schedule.issue(gather(2 * kChunk), Axis::kY, 2, 0, 2);
+  schedule.wait(urgent);
+  schedule.wait(behind);
+  const Replayed replayed = plan::replay({schedule}, kFour, plain_cluster());
+  EXPECT_NEAR(replayed.places[0].exposed_by_axes.at("y").value(), 3 * kChunk / 1e9, 1e-9);
+}
+
+/// Hosts of four devices with one NIC, which share it along data or along x.
+double gathers_and_computes(const Grid& grid, double compute_seconds) {
+  Cluster cluster = plain_cluster();
+  cluster.gpus_per_host = 4;
+  Schedule schedule;
+  schedule.wait(schedule.issue(gather(kSecond / 8), Axis::kY, 2, 0, 1));
+  compute(schedule, compute_seconds);
+  return plan::replay({schedule}, grid, cluster).step.value();
+}
+
+TEST(Contention, ReplicasUseTheNicsOfAHostInTurn) {
+  const Grid along_x({.x = 4, .y = 2});  // they wait for each other all the time
+  EXPECT_NEAR(gathers_and_computes(along_x, 1), 1.5, 1e-9) << "four gathers at once";
+  // A gather alone takes t = 1/8 s. The others use the NIC for 3t of a step of 1 + t: a third.
+  const Grid along_data({.y = 2, .data = 4},
+                        {Axis::kX, Axis::kData, Axis::kZ, Axis::kY, Axis::kPipe});
+  EXPECT_NEAR(gathers_and_computes(along_data, 1), 1 + 0.125 / (1 - 1.0 / 3), 1e-9);
+  // Where the NIC has no rest, all of them share it.
+  EXPECT_NEAR(gathers_and_computes(along_data, 0.01), 0.51, 1e-9);
+}
+
+TEST(Contention, ALowerBoundHasTheNicsForItself) {
+  Cluster cluster = plain_cluster();
+  cluster.gpus_per_host = 4;
+  Schedule schedule;
+  schedule.wait(schedule.issue(gather(kSecond / 8), Axis::kY, 2, 0, 1));
+  compute(schedule, 1);
+  const Grid grid({.y = 2, .data = 4}, {Axis::kX, Axis::kData, Axis::kZ, Axis::kY, Axis::kPipe});
+  EXPECT_NEAR(plan::replay({schedule}, grid, cluster, {.never_in_the_way = true}).step.value(),
+              1.125, 1e-9);
+}
+
 /// Compute that ends before the operation is slowed down as well.
 TEST(Contention, SlowsAllOfTheComputeThatRunsMeanwhile) {
   Cluster cluster = plain_cluster();

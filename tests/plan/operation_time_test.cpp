@@ -72,6 +72,30 @@ TEST(OwnAlgorithms, SegmentsHideLatencyAndShortWindowsDoNot) {
   EXPECT_NEAR(seconds(gather, kHost, cluster), 3 * 3 * (1e-6 + (1 << 18) / 100e9), 1e-12);
 }
 
+TEST(OwnAlgorithms, LongMessagesHaveALatencyOfTheirOwn) {
+  Cluster cluster = own_cluster();
+  cluster.network.measured = {{kHost, Seconds(1e-6), BytesPerSecond(1e9), Seconds(9e-6)}};
+  const double bytes = 20e3;  // of a chunk, and of a message
+  EXPECT_NEAR(seconds({.op = Op::kAllGather, .count = 4 * 5000}, kHost, cluster),
+              3 * (9e-6 + bytes / 1e9), 1e-12);
+  EXPECT_NEAR(seconds({.op = Op::kSend, .count = 5000}, kHost, cluster), 9e-6 + bytes / 1e9, 1e-12);
+  EXPECT_NEAR(seconds({.op = Op::kSend, .count = 64}, kHost, cluster), 1e-6 + 256 / 1e9, 1e-12);
+}
+
+/// The links are shared in proportion to this.
+TEST(OwnAlgorithms, HaveNoMoreInFlightThanAChunk) {
+  const Cluster cluster = own_cluster();
+  const auto in_flight = [&](Op op, std::int64_t count, Priority priority) {
+    return plan::time_of({.op = op, .priority = priority, .count = count}, kApart, cluster)
+        .in_flight.value();
+  };
+  EXPECT_EQ(in_flight(Op::kAllGather, 16 * 5000, Priority::kUrgent), 20000);
+  EXPECT_EQ(in_flight(Op::kAllGather, 16 << 20, Priority::kUrgent), 8 * 60 << 10);
+  EXPECT_EQ(in_flight(Op::kAllGather, 16 << 20, Priority::kBackground), 6 * 60 << 10);
+  EXPECT_EQ(in_flight(Op::kSend, 5000, Priority::kUrgent), 20000);
+  EXPECT_EQ(in_flight(Op::kBroadcast, 1 << 20, Priority::kUrgent), 8 * 60 << 10);
+}
+
 TEST(OwnAlgorithms, LittleDataTakesLogarithmicallyManyRounds) {
   const Cluster cluster = own_cluster();
   const Collective doubled{.op = Op::kAllReduce, .count = 256};
