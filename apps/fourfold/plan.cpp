@@ -28,7 +28,7 @@ namespace fourfold::app {
 
 namespace {
 
-struct Options {
+struct PlanOptions {
   config::Source source;
   std::string cluster;
   std::optional<int> gpus;
@@ -70,7 +70,7 @@ planner::Freedom freedom_of(const std::string& keep) {
   return freedom;
 }
 
-planner::Question question_of(const Options& options, const config::Config& config,
+planner::Question question_of(const PlanOptions& options, const config::Config& config,
                               const cluster::Cluster& cluster, int gpus) {
   planner::Question question;
   question.config = config;
@@ -94,7 +94,7 @@ void end_progress() {
 }
 
 /// The table of the paper's model, which knows communication only.
-int published(const Options& options, const config::Config& config,
+int published(const PlanOptions& options, const config::Config& config,
               const cluster::Cluster& cluster) {
   const auto variant =
       options.cost == "published" ? plan::Published::kAsPublished : plan::Published::kCorrected;
@@ -147,9 +147,9 @@ Range parse_sweep(const std::string& text) {
 }
 
 /// The best plan for each number of GPUs, which doubles from one to the next.
-int sweep(const Options& options, const config::Config& config, const cluster::Cluster& cluster) {
+int sweep(const PlanOptions& options, const config::Config& config,
+          const cluster::Cluster& cluster) {
   const Range range = parse_sweep(options.sweep);
-  planner::check_ranks(cluster, range.last);
   const planner::Scaling scaling =
       planner::scale(question_of(options, config, cluster, range.first), range.first, range.last);
   end_progress();
@@ -160,7 +160,7 @@ int sweep(const Options& options, const config::Config& config, const cluster::C
 }
 
 /// Throws ConfigError for options that would have no effect together.
-void check_combination(const Options& options) {
+void check_combination(const PlanOptions& options) {
   const std::vector<std::pair<std::string, bool>> given = {
       {"--gpus", options.gpus.has_value()},
       {"--explain", !options.explain.empty()},
@@ -187,7 +187,7 @@ void check_combination(const Options& options) {
 }
 
 /// The grid of --explain.
-std::optional<grid::Sizes> grid_to_explain(const Options& options) {
+std::optional<grid::Sizes> grid_to_explain(const PlanOptions& options) {
   if (options.explain.empty()) return std::nullopt;
   try {
     const grid::Sizes sizes = grid::parse_sizes(options.explain);
@@ -199,7 +199,8 @@ std::optional<grid::Sizes> grid_to_explain(const Options& options) {
 }
 
 /// The best plans, printed and written to files.
-int plan(const Options& options, const config::Config& config, const cluster::Cluster& cluster) {
+int plan(const PlanOptions& options, const config::Config& config,
+         const cluster::Cluster& cluster) {
   const std::vector<std::string> names = options.strategies.empty()
                                              ? std::vector<std::string>{}
                                              : parse_strategies(options.strategies);
@@ -218,7 +219,7 @@ int plan(const Options& options, const config::Config& config, const cluster::Cl
   return 0;
 }
 
-int run(const Options& options) {
+int run(const PlanOptions& options) {
   check_combination(options);
   config::Source source = options.source;
   source.needs_data = false;
@@ -228,7 +229,7 @@ int run(const Options& options) {
   if (options.sweep.empty() && !options.gpus) {
     throw ConfigError("--gpus N is missing: for how many GPUs is the plan?");
   }
-  if (options.gpus) planner::check_ranks(cluster, *options.gpus);
+  if (options.gpus) planner::check_ranks(*options.gpus);
   check_outputs({{"--json", options.json},
                  {"--html", options.html},
                  {"--write-config", options.write_config}});
@@ -240,7 +241,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_plan(CLI::App& app, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   CLI::App* plan = app.add_subcommand(
       "plan", "predicts which configurations train fastest on a cluster, before anything runs");
   add_config_options(*plan, options->source);

@@ -247,7 +247,7 @@ double time_of_block(const PassTime& pass, double block, double blocks,
 
 /// Weights for the next pass are gathered ahead during the end of a pass, and gradients are summed
 /// during the beginning of the next, as far as `overlap.window_mib` allows, or for one layer. A
-/// profile, which has one pass, does not know this: so much shorter may each pass be.
+/// profile, which has one pass, does not know this: so much shorter may the pass of a chunk be.
 double overlap_of_passes(double block, double blocks, const config::Config& config,
                          const Candidate& c, const cluster::Cluster& cluster) {
   const double window = static_cast<double>(config.overlap.window_mib) * kMib;
@@ -282,7 +282,10 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   double step = whole * (stages + head) + (passes - whole) * computed + idle;
   step += pass.update * blocks / (c.zero == 0 ? 1 : c.sizes.data);
   if (along_z && places > 1) {
-    step -= passes * c.chunks * overlap_of_passes(bytes, blocks, config, c, cluster);
+    // At most, all waits for gathers disappear.
+    const double waits = blocks * (block - pass.kept);
+    const double ahead = c.chunks * overlap_of_passes(bytes, blocks, config, c, cluster);
+    step -= passes * std::min(waits, ahead);
   }
   // Gradients of a block are complete in its last backward pass, and new weights are there for its
   // first forward pass. What is done along data can only overlap with what follows or goes before
@@ -351,7 +354,10 @@ Bytes least_memory(const Profile& profile, const Workload& load, const config::C
     const bool sums = c.sizes.z > 1 && !c.checkpoint && amount.passes > 1 &&
                       !config::strategy_of(c.strategy).summa;
     const double size = config.train.precision == config::Precision::kFloat64 ? 8 : 4;
-    if (sums) held += pass.weights * c.sizes.z * size * amount.blocks(c);
+    const double summed = sums ? pass.weights * c.sizes.z * size * amount.blocks(c) : 0;
+    // With enough passes all chunks have come back once while so many passes are open.
+    const bool both = amount.passes * c.chunks > ahead + places * (c.chunks - 1);
+    held = both ? held + summed : std::max(held, summed);
   }
   return Bytes(static_cast<std::int64_t>(weights_of_rank(load, c) + held));
 }

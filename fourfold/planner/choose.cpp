@@ -33,6 +33,25 @@ bool still_right(comm::World& world, const comm::Communicator& everyone,
   return ratio > 1 / kMuch && ratio < kMuch;
 }
 
+/// A plan chooses what was not given.
+Freedom freedom_of(const config::ParallelConfig::Kept& kept) {
+  Freedom freedom;
+  freedom.placement = !kept.placement;
+  freedom.activations = !kept.activations;
+  freedom.checkpoint = !kept.checkpoint;
+  freedom.micro_batch = !kept.micro_batch;
+  freedom.chunks = !kept.chunks;
+  freedom.zero = !kept.zero;
+  return freedom;
+}
+
+/// Then nothing need be measured.
+bool fits_nowhere(const Config& config, const SearchSpec& spec) {
+  return std::all_of(spec.strategies.begin(), spec.strategies.end(), [&](const std::string& name) {
+    return candidates_of(config, config::strategy_of(name), spec.ranks, spec.freedom).list.empty();
+  });
+}
+
 std::string describe(const SearchResult& found, int ranks) {
   const Predicted& best = found.plans.front();
   return concat("the plan for ", ranks, " ranks: ", to_string(best.candidate), "; predicted step ",
@@ -59,7 +78,13 @@ cluster::Cluster this_cluster(comm::World& world, const config::DeviceConfig& de
 
 std::string choose(comm::World& world, Config& config, std::optional<train::Prediction>& predicted,
                    const train::Console& console) {
-  if (config.parallel.strategy != config::kAuto || config.parallel.given) {
+  SearchSpec spec;
+  spec.ranks = world.size();
+  spec.top = 1;
+  spec.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  spec.freedom = freedom_of(config.parallel.kept);
+  const bool named = config.parallel.strategy != config::kAuto || config.parallel.given;
+  if (named || world.size() == 1 || fits_nowhere(config, spec)) {
     std::string said =
         train::settle_on_all_ranks(world, config, [&](Config& mine, const RankMemory& memory) {
           return train::settle_grid(mine, world.size(), memory);
@@ -69,11 +94,7 @@ std::string choose(comm::World& world, Config& config, std::optional<train::Pred
   }
   const cluster::Cluster cluster = this_cluster(world, config.device, console);
   return train::settle_on_all_ranks(world, config, [&](Config& mine, const RankMemory& memory) {
-    SearchSpec spec;
-    spec.ranks = world.size();
     spec.memory = memory.bytes;
-    spec.top = 1;
-    spec.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const SearchResult found = search(mine, cluster, spec);
     if (found.plans.empty()) {
       mine.parallel.strategy = "4d";

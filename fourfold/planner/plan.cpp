@@ -159,13 +159,17 @@ std::optional<Predicted> explained(const Question& question) {
 
 }  // namespace
 
-void check_ranks(const cluster::Cluster& cluster, std::int64_t ranks) {
+void check_ranks(std::int64_t ranks) {
   if (ranks < 1) throw ConfigError(concat("--gpus must be at least 1, not ", ranks));
-  if (!cluster.hosts) return;
+}
+
+std::string larger_than_it_is(const cluster::Cluster& cluster, std::int64_t ranks) {
+  if (!cluster.hosts) return {};
   const std::int64_t most = std::int64_t{*cluster.hosts} * cluster.gpus_per_host;
-  if (ranks <= most) return;
-  throw ConfigError(concat("--gpus ", ranks, ": ", cluster.name, " has ", most, " (",
-                           *cluster.hosts, " hosts with ", cluster.gpus_per_host, " each)"));
+  if (ranks <= most) return {};
+  return concat(cluster.name, " has ", most, " devices (", *cluster.hosts,
+                *cluster.hosts == 1 ? " host with " : " hosts with ", cluster.gpus_per_host,
+                " each); this is for a larger one of its kind");
 }
 
 Figures Answer::figures_of(const Predicted& plan) const {
@@ -187,7 +191,7 @@ Figures Answer::figures_of(const Predicted& plan) const {
 }
 
 Answer answer(Question question, const std::vector<std::string>& names) {
-  check_ranks(question.cluster, question.ranks);
+  check_ranks(question.ranks);
   question.search.ranks = question.ranks;
   question.search.memory = memory_of(question);
   check_explain(question);

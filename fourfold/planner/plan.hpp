@@ -45,8 +45,12 @@ struct Answer {
   Figures figures_of(const Predicted& plan) const;
 };
 
-/// Throws ConfigError that names --gpus unless the cluster has so many devices.
-void check_ranks(const cluster::Cluster& cluster, std::int64_t ranks);
+/// Throws ConfigError that names --gpus if there are none.
+void check_ranks(std::int64_t ranks);
+
+/// "perlmutter has 6144 devices (1536 hosts with 4 each); this is for a larger one of its kind", or
+/// nothing if the cluster has so many devices.
+std::string larger_than_it_is(const cluster::Cluster& cluster, std::int64_t ranks);
 
 /// Searches. `names` are strategies whose best plans are wanted too; they may be empty. Throws
 /// ConfigError before the search if the model cannot be split over the grid to explain.

@@ -29,19 +29,21 @@ std::string strategies(const Answer& answer) {
 
 /// The name of a value in a column of fixed width.
 std::string padded(const std::string& name) {
-  constexpr std::size_t kWidth = 18;
-  return name + std::string(name.size() < kWidth ? kWidth - name.size() : 1, ' ');
+  constexpr std::size_t kColumn = 18;
+  return name + std::string(name.size() < kColumn ? kColumn - name.size() : 1, ' ');
 }
 
 }  // namespace
 
 std::string headline(const Answer& answer) {
   const Question& question = answer.question;
+  const std::string larger = larger_than_it_is(question.cluster, question.ranks);
   return concat(question.ranks, question.ranks == 1 ? " device (" : " devices (",
                 question.cluster.device.name, ") of ", question.cluster.name, ", ",
                 question.cluster.gpus_per_host, " a host, with ", question.search.memory,
                 " for tensors each; ", short_number(static_cast<double>(answer.parameters)),
-                " parameters, ", answer.terms, " tokens a step");
+                " parameters, ", answer.terms, " tokens a step", larger.empty() ? "" : "; ",
+                larger);
 }
 
 std::string comparison(const Answer& answer) {

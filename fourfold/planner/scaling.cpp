@@ -120,6 +120,7 @@ Scaling scale(const Question& question, int first, int last,
               const std::function<void(const ScalingPoint&)>& shown) {
   Scaling scaling;
   scaling.cluster = question.cluster.name;
+  scaling.remark = larger_than_it_is(question.cluster, last);
   scaling.batch = question.config.train.batch;
   const auto known = std::make_shared<Predictions>(question.config, question.cluster);
   for (std::int64_t ranks = first; ranks <= last; ranks *= 2) {
@@ -145,7 +146,7 @@ std::string to_text(const Scaling& scaling) {
   const Rows rows = rows_of(scaling);
   TextTable table(rows.head, rows.left);
   for (const std::vector<std::string>& row : rows.rows) table.add(row);
-  return table.text();
+  return table.text() + (scaling.remark.empty() ? "" : scaling.remark + "\n");
 }
 
 std::string to_json(const Scaling& scaling) {
@@ -172,8 +173,9 @@ std::string to_page(const Scaling& scaling) {
   const auto mfu = [](const ScalingPoint& p) { return 100 * p.figures.mfu; };
   const std::string legend = report::legend(
       {{"training", "the best plan, as predicted"}, {"ideal", "perfect scaling (dashed)"}});
-  const std::string about = concat("The best plan for each number of GPUs, with a batch of ",
-                                   scaling.batch, " sequences a step");
+  const std::string about =
+      concat("The best plan for each number of GPUs, with a batch of ", scaling.batch,
+             " sequences a step", scaling.remark.empty() ? "" : "; ", scaling.remark);
   const std::string content =
       concat("<div class=\"pair\">",
              section("Tokens a second",

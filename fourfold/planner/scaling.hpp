@@ -17,6 +17,7 @@ struct ScalingPoint {
 
 struct Scaling {
   std::string cluster;
+  std::string remark;  ///< where a number of devices is larger than that of the cluster
   std::int64_t batch = 0;
   std::vector<ScalingPoint> points;
 
