@@ -101,7 +101,7 @@ struct OptimConfig {
 
 /// [parallel]: how the ranks share the work.
 struct ParallelConfig {
-  std::string strategy = "4d";
+  std::string strategy = "auto";
   grid::Sizes sizes;   ///< x, y, z, data and pipe
   bool given = false;  ///< whether a size was given: if not, the caller may choose the sizes
   Activations activations = Activations::kSharded;
@@ -111,6 +111,20 @@ struct ParallelConfig {
   int zero = 1;
   int chunks = 1;  ///< stages of the pipeline on each rank: more stages, smaller bubbles
   grid::Placement placement = grid::kDefaultPlacement;
+
+  /// What a plan may choose among was given for these, so that it keeps them. How values came about
+  /// does not make configurations different.
+  struct Kept {
+    bool placement = false;
+    bool activations = false;
+    bool checkpoint = false;
+    bool micro_batch = false;
+    bool chunks = false;
+    bool zero = false;
+
+    bool operator==(const Kept&) const { return true; }
+  };
+  Kept kept{};
 
   bool operator==(const ParallelConfig&) const = default;
 };

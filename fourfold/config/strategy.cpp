@@ -169,6 +169,12 @@ void resolve_strategy(Draft& draft) {
   if (parallel.strategy == kAuto && parallel.given) parallel.strategy = "4d";
   const Strategy& strategy = strategy_of(parallel.strategy);
   const auto given = [&](const char* key) { return draft.places.contains(key); };
+  parallel.kept = {.placement = given("parallel.placement"),
+                   .activations = given("parallel.activations"),
+                   .checkpoint = given("train.checkpoint_activations"),
+                   .micro_batch = given("train.micro_batch"),
+                   .chunks = given("parallel.chunks"),
+                   .zero = given("parallel.zero")};
   const auto refuse = [&](const char* key, const std::string& message) {
     throw ConfigError(concat(place_of(draft, key), ": ", key, " ", message));
   };

@@ -102,10 +102,27 @@ TEST_F(Calibrate, LetsEveryRunPredictItsStep) {
   }
 }
 
+/// The plan chooses what nobody has given.
+TEST_F(Calibrate, RunsWithoutAGridTakeThePlan) {
+  const Outcome alone = train("alone", {});
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  EXPECT_EQ(cached(), 0U) << "one rank has no choice";
+  const Outcome impossible = train("impossible", {"--ranks", "7"});
+  EXPECT_EQ(impossible.status, 2);
+  EXPECT_TRUE(has(impossible.err, "no grid of 7 ranks")) << impossible.err;
+  EXPECT_EQ(cached(), 0U) << "nothing to measure";
+  const Outcome planned = train("planned", {"--ranks", "2", "--set", "train.micro_batch=4"});
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  EXPECT_TRUE(has(planned.out, "the plan for 2 ranks: ")) << planned.out;
+  EXPECT_TRUE(has(work.read("planned/config.toml"), "micro_batch = 4\n"));
+  const Outcome given = train("given", {"--ranks", "2", "--grid", "x=2"});
+  ASSERT_EQ(given.status, 0) << given.err;
+  EXPECT_FALSE(has(given.out, "the plan for")) << given.out;
+}
+
 TEST_F(Calibrate, AutoMeasuresOnceAndShowsBothTimelines) {
   ASSERT_TRUE(Browser::installed()) << "chromium is missing: scripts/install-deps.sh test";
-  const std::vector<std::string> options = {
-      "--ranks", "2", "--set", "parallel.strategy=auto", "--report", work.path("page.html")};
+  const std::vector<std::string> options = {"--ranks", "2", "--report", work.path("page.html")};
   const Outcome first = train("first", options);
   expect_prediction(first, work.json("first.json"), work.read("first/log.txt"));
   EXPECT_TRUE(has(first.out, "measuring this machine once, for the plan")) << first.out;

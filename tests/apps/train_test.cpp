@@ -97,7 +97,7 @@ TEST(Train, RanksFollowOneRank) {
 
 TEST(Train, ChoosesAGridAndSaysSo) {
   const Workspace work;
-  const Outcome outcome = work.train("run", {"--ranks=2"});
+  const Outcome outcome = work.train("run", {"--ranks=2", "--set", "parallel.strategy=4d"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("the one that sends the fewest bytes"), std::string::npos)
       << outcome.out;

@@ -32,7 +32,10 @@ class Workspace {
           concat(kModel, "[data]\ntext = \"", path("text.txt"), "\"\nvalidation = 0.1\n",
                  "cache = \"", path("cache"), "\"\n", kTraining));
   }
-  ~Workspace() { std::filesystem::remove_all(folder_); }
+  ~Workspace() {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(cache());
+  }
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
@@ -66,10 +69,10 @@ class Workspace {
   }
   nlohmann::json json(const std::string& name) const { return nlohmann::json::parse(read(name)); }
 
-  /// Runs the program with these arguments.
+  /// Runs the program with these arguments. What it keeps about the machine is this test's alone.
   static Outcome fourfold(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), FOURFOLD_PROGRAM);
-    return run_program(arguments);
+    return run_program(arguments, {"XDG_CACHE_HOME=" + cache()});
   }
   /// fourfold train, with its results in NAME.json and its folder NAME.
   Outcome train(const std::string& name, const std::vector<std::string>& more = {}) const {
@@ -84,6 +87,11 @@ class Workspace {
   }
 
  private:
+  static std::string cache() {
+    return (std::filesystem::temp_directory_path() / concat("fourfold-app-", getpid(), "-cache"))
+        .string();
+  }
+
   static inline int made = 0;
   std::filesystem::path folder_;
 };

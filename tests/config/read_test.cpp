@@ -146,7 +146,7 @@ TEST_F(Read, DefaultsAreTheDocumentedOnes) {
   EXPECT_EQ(config.train.validate_batches, 8);
   EXPECT_EQ(config.train.log_every, 1);
   EXPECT_EQ(config.optim, (config::OptimConfig{3e-4, 3e-5, {0.9, 0.95}, 1e-8, 0.1, 10, 1.0}));
-  EXPECT_EQ(config.parallel.strategy, "4d");
+  EXPECT_EQ(config.parallel.strategy, "auto");
   EXPECT_EQ(config.parallel.sizes, grid::Sizes{});
   EXPECT_FALSE(config.parallel.given);
   EXPECT_EQ(config.parallel.activations, config::Activations::kSharded);

@@ -87,6 +87,21 @@ TEST_F(Strategy, FixWhatTheyAre) {
             Activations::kReplicated);
 }
 
+TEST_F(Strategy, APlanKeepsWhatIsGiven) {
+  const auto kept = [&](const std::string& setting) {
+    const config::ParallelConfig::Kept all = of({"auto", setting}).parallel.kept;
+    return concat(all.placement, all.activations, all.checkpoint, all.micro_batch, all.chunks,
+                  all.zero);
+  };
+  EXPECT_EQ(kept("train.seed=1"), "000000");
+  EXPECT_EQ(kept("parallel.placement=\"y,x,z,data,pipe\""), "100000");
+  EXPECT_EQ(kept("parallel.activations=replicated"), "010000");
+  EXPECT_EQ(kept("train.checkpoint_activations=true"), "001000");
+  EXPECT_EQ(kept("train.micro_batch=1"), "000100");
+  EXPECT_EQ(kept("parallel.chunks=1"), "000010");
+  EXPECT_EQ(kept("parallel.zero=2"), "000001");
+}
+
 TEST_F(Strategy, ReadBackAsWritten) {
   for (const config::Strategy& strategy : config::strategies()) {
     Config config = of({std::string(strategy.name)});

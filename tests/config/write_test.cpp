@@ -130,6 +130,7 @@ TEST_F(Write, ShippedFilesSayWhatTheyShould) {
   quick.optim.warmup = 50;
   quick.parallel.sizes = {.x = 2, .y = 2};
   quick.parallel.given = true;
+  quick.parallel.strategy = "4d";
   EXPECT_EQ(shipped("quickstart.toml"), quick);
 
   Config large;
