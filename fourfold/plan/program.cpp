@@ -142,7 +142,6 @@ class Preparation {
     Channel& channel = program_.channels[index];
     if (counts_.size() < program_.channels.size()) counts_.resize(program_.channels.size(), 0);
     const std::uint32_t position = counts_[index]++;
-    count_nics(place, issue);
     if (channel.places.empty() || channel.places.back() != place) channel.places.push_back(place);
     if (channel.places.size() == 1) {
       channel.issues.push_back(&issue);
@@ -158,6 +157,7 @@ class Preparation {
       FOURFOLD_CHECK(matches, "operations do not match: ", schedule::to_string(first.collective),
                      " and ", schedule::to_string(issue.collective));
     }
+    count_nics(place, issue.collective.op, channel.times[position]);
     return std::pair{index, position};
   }
 
@@ -242,15 +242,14 @@ class Preparation {
     return time;
   }
 
-  void count_nics(std::size_t place, const Issue& issue) {
-    const OperationTime time = cost_of(issue);
+  void count_nics(std::size_t place, Op op, const OperationTime& time) {
     const double own = time.transfer.value() * time.nic_load;
     const auto add = [&](NicTime& nics) {
       nics.own += own;
       nics.others += own * (time.apart - 1);
     };
-    if (issue.collective.op != Op::kRecv) add(program_.out[place]);
-    if (issue.collective.op != Op::kSend) add(program_.in[place]);
+    if (op != Op::kRecv) add(program_.out[place]);
+    if (op != Op::kSend) add(program_.in[place]);
     program_.apart = std::max(program_.apart, time.apart);
   }
 

@@ -142,11 +142,14 @@ PassTime Profile::time(const grid::Grid& grid, const cluster::Cluster& cluster) 
   for (const Groups& groups : groups_) {
     shapes.push_back(cluster::part_shape(grid, groups.axes, groups.size, cluster.gpus_per_host));
   }
-  // Ranks of a host that differ along these axes use its NICs in turn.
-  for (const grid::Axes& axes :
-       {grid::Axes(Axis::kData), grid::Axes(Axis::kPipe), grid::Axes{Axis::kData, Axis::kPipe}}) {
-    const int here = cluster::shape_of(grid, axes, cluster.gpus_per_host).per_host;
-    shapes.push_back({.members = here, .per_host = here});
+  // Groups that use the NICs of a host in turn are faster than those that use them at once.
+  const int apart =
+      cluster::shape_of(grid, {Axis::kData, Axis::kPipe}, cluster.gpus_per_host).per_host;
+  for (std::size_t i = 0; apart > 1 && i < groups_.size(); ++i) {
+    cluster::GroupShape alone = shapes[i];
+    if (!alone.spans_hosts() || alone.siblings % apart != 0) continue;
+    alone.siblings /= apart;
+    if (cluster.link(alone).bandwidth > cluster.link(shapes[i]).bandwidth) shapes.push_back(alone);
   }
   {
     const std::lock_guard lock(mutex_);
