@@ -3,10 +3,9 @@
 
 #include <array>
 
-#include <torch/csrc/autograd/custom_function.h>
-
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/collectives.hpp"
+#include "fourfold/tensor/node.hpp"
 #include "fourfold/tensor/product.hpp"
 
 namespace matrix {
@@ -16,7 +15,6 @@ using fourfold::InvariantError;
 using tensor::Pending;
 using tensor::Purpose;
 using tensor::variable_list;
-using torch::autograd::AutogradContext;
 
 namespace {
 
@@ -85,82 +83,55 @@ struct Product {
   }
 };
 
-void save(AutogradContext* context, const Product& product) {
-  context->saved_data["mesh"] = reinterpret_cast<std::int64_t>(product.mesh);
-  context->saved_data["direction"] = static_cast<std::int64_t>(product.direction);
-  context->saved_data["result"] = static_cast<std::int64_t>(product.result);
-}
-
-Product saved(AutogradContext* context) {
-  return {reinterpret_cast<const Mesh*>(context->saved_data["mesh"].toInt()),
-          static_cast<Axis>(context->saved_data["direction"].toInt()),
-          static_cast<Part>(context->saved_data["result"].toInt())};
-}
-
-/// Which gradients of the operands are needed.
+/// Which gradients of the operands are needed, and the operands: each is needed for the gradient of
+/// the other.
 struct Wanted {
+  Wanted(const Tensor& left, const Tensor& right)
+      : da(left.requires_grad()), db(right.requires_grad()) {
+    if (db) a = tensor::Saved(left);
+    if (da) b = tensor::Saved(right);
+  }
+
   bool da;
   bool db;
+  tensor::Saved a;
+  tensor::Saved b;
 };
 
-class ProductFunction : public torch::autograd::Function<ProductFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& a, const Tensor& b,
-                        const Product& product) {
-    save(context, product);
-    // Each operand is needed for the gradient of the other.
-    context->save_for_backward(
-        {b.requires_grad() ? a : Tensor(), a.requires_grad() ? b : Tensor()});
-    return start_result(product, a, b).wait();
-  }
+Pending start_result(const Product& product, const Tensor& a, const Tensor& b) {
+  const Operands& operands = operands_of(product.result);
+  Pending gathered_a = product.gather(operands.a, a);
+  Pending gathered_b = product.gather(operands.b, b);
+  std::array<Tensor, 3> whole;
+  whole[index_of(operands.a)] = gathered_a.wait();
+  whole[index_of(operands.b)] = gathered_b.wait();
+  return product.make(product.result, operands.name, whole);
+}
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    if (at::GradMode::is_enabled()) {
-      throw InvariantError("gradients of matrix products have no graph: no create_graph here");
-    }
-    const Wanted wanted{context->needs_input_grad(0), context->needs_input_grad(1)};
-    auto [da, db] =
-        start_gradients(saved(context), wanted, gradients[0], context->get_saved_variables());
-    return {da.wait(), db.wait(), Tensor()};
-  }
-
- private:
-  static Pending start_result(const Product& product, const Tensor& a, const Tensor& b) {
-    const Operands& operands = operands_of(product.result);
-    Pending gathered_a = product.gather(operands.a, a);
-    Pending gathered_b = product.gather(operands.b, b);
+std::pair<Pending, Pending> start_gradients(const Product& product, const Wanted& wanted,
+                                            const Tensor& gradient) {
+  const Operands& operands = operands_of(product.result);
+  Pending gathered = product.gather(product.result, gradient);
+  Pending a = wanted.db ? product.gather(operands.a, wanted.a.get()) : Pending();
+  Pending b = wanted.da ? product.gather(operands.b, wanted.b.get()) : Pending();
+  const Tensor whole_gradient = gathered.wait();
+  const auto start = [&](Part part, const char* name, Part from, Pending& operand) {
     std::array<Tensor, 3> whole;
-    whole[index_of(operands.a)] = gathered_a.wait();
-    whole[index_of(operands.b)] = gathered_b.wait();
-    return product.make(product.result, operands.name, whole);
-  }
-
-  static std::pair<Pending, Pending> start_gradients(const Product& product, Wanted wanted,
-                                                     const Tensor& gradient,
-                                                     const variable_list& kept) {
-    const Operands& operands = operands_of(product.result);
-    Pending gathered = product.gather(product.result, gradient);
-    Pending a = wanted.db ? product.gather(operands.a, kept[0]) : Pending();
-    Pending b = wanted.da ? product.gather(operands.b, kept[1]) : Pending();
-    const Tensor whole_gradient = gathered.wait();
-    const auto start = [&](Part part, const char* name, Part from, Pending& operand) {
-      std::array<Tensor, 3> whole;
-      whole[index_of(product.result)] = whole_gradient;
-      whole[index_of(from)] = operand.wait();
-      return product.make(part, name, whole);
-    };
-    const auto start_da = [&] { return start(operands.a, operands.name_of_da, operands.b, b); };
-    const auto start_db = [&] { return start(operands.b, operands.name_of_db, operands.a, a); };
-    std::pair<Pending, Pending> result;
-    // The second product overlaps with the sum of the first product's result, so the first should
-    // be one that needs a sum.
-    const bool a_first = product.mesh->size(product.axis_of(operands.a)) > 1;
-    if (wanted.da && a_first) result.first = start_da();
-    if (wanted.db) result.second = start_db();
-    if (wanted.da && !a_first) result.first = start_da();
-    return result;
-  }
-};
+    whole[index_of(product.result)] = whole_gradient;
+    whole[index_of(from)] = operand.wait();
+    return product.make(part, name, whole);
+  };
+  const auto start_da = [&] { return start(operands.a, operands.name_of_da, operands.b, b); };
+  const auto start_db = [&] { return start(operands.b, operands.name_of_db, operands.a, a); };
+  std::pair<Pending, Pending> result;
+  // The second product overlaps with the sum of the first product's result, so the first should
+  // be one that needs a sum.
+  const bool a_first = product.mesh->size(product.axis_of(operands.a)) > 1;
+  if (wanted.da && a_first) result.first = start_da();
+  if (wanted.db) result.second = start_db();
+  if (wanted.da && !a_first) result.first = start_da();
+  return result;
+}
 
 // --- checks
 
@@ -204,7 +175,18 @@ Tensor product_part(Part result, Axis direction, const Shard& a, const Shard& b)
   }
   // This is checked before anything is communicated.
   check_divides(a.mesh().grid(), kind_of(result), type_axis_of(result, direction), fit.shape);
-  return ProductFunction::apply(a.local(), b.local(), Product{&a.mesh(), direction, result});
+  const Product product{&a.mesh(), direction, result};
+  const auto forward = [&](const variable_list& in) {
+    return variable_list{start_result(product, in[0], in[1]).wait()};
+  };
+  const auto backward = [product, wanted = Wanted(a.local(), b.local())](const variable_list& out) {
+    if (at::GradMode::is_enabled()) {
+      throw InvariantError("gradients of matrix products have no graph: no create_graph here");
+    }
+    auto [da, db] = start_gradients(product, wanted, out[0]);
+    return variable_list{da.wait(), db.wait()};
+  };
+  return tensor::node({a.local(), b.local()}, forward, backward)[0];
 }
 
 }  // namespace matrix

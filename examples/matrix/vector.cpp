@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "matrix/vector.hpp"
 
-#include <torch/csrc/autograd/custom_function.h>
-
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/tensor/collectives.hpp"
+#include "fourfold/tensor/node.hpp"
 #include "fourfold/tensor/work.hpp"
 
 namespace matrix {
@@ -17,7 +16,6 @@ using fourfold::InvariantError;
 using tensor::Pending;
 using tensor::Purpose;
 using tensor::variable_list;
-using torch::autograd::AutogradContext;
 
 namespace {
 
@@ -44,62 +42,54 @@ struct Call {
   }
 };
 
-void save(AutogradContext* context, const Call& call) {
-  context->saved_data["mesh"] = reinterpret_cast<std::int64_t>(call.mesh);
-  context->saved_data["axis"] = static_cast<std::int64_t>(call.axis);
-  context->saved_data["op"] = static_cast<std::int64_t>(call.op);
+Tensor computed_forward(const Call& call, const Tensor& matrix, const Tensor& vector) {
+  const bool adds = call.op == Elementwise::kAdd;
+  const Tensor whole = call.gather(vector).wait();
+  const Tensor result = adds ? at::add(matrix, whole) : at::mul(matrix, whole);
+  call.computed(adds ? "add vector" : "multiply vector", matrix, 2);
+  return result;
 }
 
-Call saved(AutogradContext* context) {
-  return {reinterpret_cast<const Mesh*>(context->saved_data["mesh"].toInt()),
-          static_cast<Axis>(context->saved_data["axis"].toInt()),
-          static_cast<Elementwise>(context->saved_data["op"].toInt())};
-}
-
-class ElementwiseFunction : public torch::autograd::Function<ElementwiseFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& matrix, const Tensor& vector,
-                        const Call& call) {
-    save(context, call);
-    const bool adds = call.op == Elementwise::kAdd;
-    // Each operand is needed for the gradient of the other. A sum needs neither.
-    context->save_for_backward({!adds && vector.requires_grad() ? matrix : Tensor(),
-                                !adds && matrix.requires_grad() ? vector : Tensor()});
-    const Tensor whole = call.gather(vector).wait();
-    const Tensor result = adds ? at::add(matrix, whole) : at::mul(matrix, whole);
-    call.computed(adds ? "add vector" : "multiply vector", matrix, 2);
-    return result;
+/// Which gradients are needed, and what of the operands they need: in a product each needs the
+/// other one, and a sum needs neither.
+struct Wanted {
+  Wanted(Elementwise op, const Tensor& matrix, const Tensor& vector)
+      : for_matrix(matrix.requires_grad()), for_vector(vector.requires_grad()) {
+    if (op == Elementwise::kAdd) return;
+    if (for_vector) kept_matrix = tensor::Saved(matrix);
+    if (for_matrix) kept_vector = tensor::Saved(vector);
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    if (at::GradMode::is_enabled()) {
-      throw InvariantError("gradients of add and multiply have no graph: no create_graph here");
-    }
-    const Call call = saved(context);
-    const variable_list kept = context->get_saved_variables();
-    const bool adds = call.op == Elementwise::kAdd;
-    const bool for_matrix = context->needs_input_grad(0);
-    const bool for_vector = context->needs_input_grad(1);
-    const Tensor gradient = gradients[0].contiguous();
-    // The vector is gathered while columns are summed, and their sum is in flight while the
-    // matrix's gradient is computed.
-    Pending vector = for_matrix && !adds ? call.gather(kept[1]) : Pending();
-    Pending sums;
-    if (for_vector) {
-      sums = call.reduce(kernels::column_sums(adds ? gradient : at::mul(gradient, kept[0])));
-      call.computed("vector dB", gradient, adds ? 1 : 2);
-    }
-    Tensor for_matrix_gradient;
-    if (for_matrix && adds) for_matrix_gradient = gradient;
-    if (for_matrix && !adds) {
-      for_matrix_gradient = at::mul(gradient, vector.wait());
-      call.computed("vector dA", gradient, 2);
-    }
-    const Tensor vector_gradient = sums.wait();
-    return {for_matrix_gradient, for_vector ? vector_gradient.to(gradient.scalar_type()) : Tensor(),
-            Tensor()};
-  }
+  bool for_matrix;
+  bool for_vector;
+  tensor::Saved kept_matrix;
+  tensor::Saved kept_vector;
 };
+
+variable_list computed_backward(const Call& call, const Wanted& wanted, const Tensor& out) {
+  if (at::GradMode::is_enabled()) {
+    throw InvariantError("gradients of add and multiply have no graph: no create_graph here");
+  }
+  const bool adds = call.op == Elementwise::kAdd;
+  const Tensor gradient = out.contiguous();
+  // The vector is gathered while columns are summed, and their sum is in flight while the matrix's
+  // gradient is computed.
+  Pending vector = wanted.for_matrix && !adds ? call.gather(wanted.kept_vector.get()) : Pending();
+  Pending sums;
+  if (wanted.for_vector) {
+    sums = call.reduce(
+        kernels::column_sums(adds ? gradient : at::mul(gradient, wanted.kept_matrix.get())));
+    call.computed("vector dB", gradient, adds ? 1 : 2);
+  }
+  Tensor of_matrix;
+  if (wanted.for_matrix && adds) of_matrix = gradient;
+  if (wanted.for_matrix && !adds) {
+    of_matrix = at::mul(gradient, vector.wait());
+    call.computed("vector dA", gradient, 2);
+  }
+  const Tensor of_vector = sums.wait();
+  return {of_matrix, wanted.for_vector ? of_vector.to(gradient.scalar_type()) : Tensor()};
+}
 
 }  // namespace
 
@@ -111,7 +101,15 @@ Tensor elementwise_part(Elementwise op, Axis axis, const Shard& matrix, const Sh
                                 to_string(vector.shape()),
                                 ": the vector must have as many elements as the matrix columns"));
   }
-  return ElementwiseFunction::apply(matrix.local(), vector.local(), Call{&matrix.mesh(), axis, op});
+  const Call call{&matrix.mesh(), axis, op};
+  const auto forward = [&](const variable_list& in) {
+    return variable_list{computed_forward(call, in[0], in[1])};
+  };
+  const auto backward =
+      [call, wanted = Wanted(op, matrix.local(), vector.local())](const variable_list& out) {
+        return computed_backward(call, wanted, out[0]);
+      };
+  return tensor::node({matrix.local(), vector.local()}, forward, backward)[0];
 }
 
 }  // namespace matrix
