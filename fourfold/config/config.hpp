@@ -112,8 +112,8 @@ struct ParallelConfig {
   int chunks = 1;  ///< stages of the pipeline on each rank: more stages, smaller bubbles
   grid::Placement placement = grid::kDefaultPlacement;
 
-  /// What a plan may choose among was given for these, so that it keeps them. How values came about
-  /// does not make configurations different.
+  /// Values that were given, which a plan keeps. How a value came about does not make
+  /// configurations different.
   struct Kept {
     bool placement = false;
     bool activations = false;
