@@ -8,8 +8,10 @@ build=(ca-certificates g++ cmake ninja-build ccache
   libtorch-dev libopenblas0-pthread          # libtorch only recommends OpenBLAS: without it products crawl
   libopenmpi-dev openmpi-bin
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
-  libsentencepiece-dev libpcre2-dev)
-quickstart=(fortunes)                        # a text to learn from
+  libsentencepiece-dev libpcre2-dev
+  libpng-dev zlib1g-dev)
+quickstart=(fortunes                         # a text to learn from
+  dataset-fashion-mnist)                     # images to learn from
 test=(libgtest-dev iproute2 util-linux procps
   slurmctld slurmd slurm-client munge        # a small Slurm to start jobs on; its plugins speak PMIx with Open MPI
   chromium)                                  # looks at the page of train --report

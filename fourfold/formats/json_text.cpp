@@ -14,21 +14,6 @@ std::string json_string(std::string_view text) {
   }
 }
 
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kLongest = 80;
-  std::string result = "'";
-  for (const char c : text.substr(0, kLongest)) {
-    const bool control = static_cast<unsigned char>(c) < ' ' || c == '\x7f';
-    result += control ? '?' : c;
-  }
-  return result + (text.size() > kLongest ? "...'" : "'");
-}
-
-void refuse_file(const std::filesystem::path& path, std::string_view what) {
-  throw ConfigError(
-      concat(path.string(), " cannot be used: ", what, "; fetch or write the file again"));
-}
-
 void StrictSax::parse(std::string_view text) {
   // These files have no byte order marks and no comments.
   if (!text.starts_with('{')) refuse("its JSON does not begin with '{'");

@@ -8,16 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fourfold/formats/refuse_file.hpp"
+
 namespace fourfold::formats {
 
 /// The text as a JSON string with its quotes. Throws InvariantError unless it is UTF-8.
 std::string json_string(std::string_view text);
-
-/// For messages: 'text' on one line and of limited length, whatever a file contains.
-std::string in_quotes(std::string_view text);
-
-/// Throws the ConfigError for a file that is not as it should be: "PATH cannot be used: WHAT; ...".
-[[noreturn]] void refuse_file(const std::filesystem::path& path, std::string_view what);
 
 /// Receives the events of a parser and refuses each event that a derived class does not expect. So
 /// a hostile text costs no more memory than the expected content.
