@@ -76,17 +76,20 @@ Key key_of(Key key, std::uint64_t number) {
 
 void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& block, Key key,
                  double deviation) {
-  FOURFOLD_CHECK(shard.is_contiguous() && shard.dim() <= 2 && shard.dim() > 0);
+  FOURFOLD_CHECK(shard.is_contiguous() && shard.dim() <= 3 && shard.dim() > 0);
   if (shard.is_meta()) return;
   shard.zero_();
   if (deviation == 0) return;
-  const bool matrix = shard.dim() == 2;
-  const grid::Range columns = matrix ? block.ranges[1] : grid::Range{0, 1};
-  const std::int64_t global_columns = matrix ? global[1] : 1;
-  const std::int64_t local_columns = matrix ? shard.size(1) : 1;
+  // Columns are those of the last dimension; a dimension between rows and columns is whole.
+  const bool columned = shard.dim() > 1;
+  const grid::Range columns = columned ? block.ranges.back() : grid::Range{0, 1};
+  const std::int64_t between = shard.dim() == 3 ? global[1] : 1;
+  const std::int64_t global_columns = columned ? global.back() : 1;
+  const std::int64_t local_columns = columned ? shard.size(-1) : 1;
   AT_DISPATCH_FLOATING_TYPES(shard.scalar_type(), "fill_normal", [&] {
     auto* out = shard.data_ptr<scalar_t>();
-    for (std::int64_t row = block.ranges[0].begin; row < block.ranges[0].end; ++row) {
+    const std::int64_t end = block.ranges[0].end * between;
+    for (std::int64_t row = block.ranges[0].begin * between; row < end; ++row) {
       fill_run(out, row * global_columns + columns.begin, columns.size(), key, deviation);
       out += local_columns;
     }

@@ -147,8 +147,9 @@ GradientCollector::Slot GradientCollector::sum_slot(at::ScalarType wire) {
     // room for the padding at the end.
     const std::int64_t room = gathering_->outer_blocks() == 1 ? gathering_->padded_rows() : rows;
     const at::ScalarType type = uses_ == 1 ? wire : shard_->precision().master;
-    sum_ = at::empty({room, shard_->columns()},
-                     at::TensorOptions(type).device(shard_->mesh().device()));
+    grid::Shape sizes = shard_->shape();
+    sizes[0] = room;
+    sum_ = at::empty(sizes, at::TensorOptions(type).device(shard_->mesh().device()));
     if (room > rows) sum_.narrow(0, rows, room - rows).zero_();
   }
   FOURFOLD_CHECK(wire_ == wire, name(), ": uses that reduce in different types");

@@ -20,21 +20,22 @@ Parameters Layer::parameters() const {
 
 namespace {
 
-Parameters of_dimensions(const Parameters& all, std::size_t dimensions) {
+Parameters vectors_or_not(const Parameters& all, bool vectors) {
   Parameters some;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(some),
-               [&](const ParameterPtr& one) { return one->spec().shape.size() == dimensions; });
+  std::copy_if(
+      all.begin(), all.end(), std::back_inserter(some),
+      [&](const ParameterPtr& one) { return (one->spec().shape.size() == 1) == vectors; });
   return some;
 }
 
 }  // namespace
 
 Parameters Layer::vectors() const {
-  return of_dimensions(parameters(), 1);
+  return vectors_or_not(parameters(), true);
 }
 
 Parameters Layer::weights() const {
-  return of_dimensions(parameters(), 2);
+  return vectors_or_not(parameters(), false);
 }
 
 double Layer::flops(const Batch& batch) const {

@@ -110,6 +110,7 @@ namespace {
 
 /// Piece `index` of `count` along dimension `dim`.
 Tensor piece(const Tensor& whole, std::int64_t dim, std::int64_t index, std::int64_t count) {
+  if (count == 1) return whole;
   const std::int64_t size = whole.size(dim) / count;
   return whole.narrow(dim, index * size, size);
 }

@@ -68,15 +68,16 @@ void check_sums(const ParameterSpec& spec) {
 
 grid::Layout ParameterSpec::layout() const {
   std::vector<Axes> dims = {joined(kept, gathered)};
-  if (shape.size() == 2) dims.push_back(columns);
+  if (shape.size() == 3) dims.emplace_back();
+  if (shape.size() > 1) dims.push_back(columns);
   return grid::Layout(std::move(dims));
 }
 
 void ParameterSpec::check(const Mesh& mesh) const {
   if (name.empty()) throw InvariantError("a parameter without a name");
-  if (shape.size() != 1 && shape.size() != 2) {
+  if (shape.empty() || shape.size() > 3) {
     throw InvariantError(
-        concat(name, ": a parameter has one dimension or two, not ", shape.size()));
+        concat(name, ": a parameter has one to three dimensions, not ", shape.size()));
   }
   for (const std::int64_t size : shape) {
     if (size < 1) throw InvariantError(concat(name, ": a dimension of ", size, " elements"));

@@ -32,7 +32,7 @@ struct ParameterSpec {
   grid::Shape shape;     ///< the shape of the global tensor
   grid::Axes kept = {};  ///< axes that split the first dimension, also when the parameter is used
   grid::Axes gathered = {};  ///< axes that split it further, and are gathered for a use
-  grid::Axes columns = {};   ///< axes that split the second dimension of a matrix
+  grid::Axes columns = {};   ///< axes that split the last dimension, if it is not the first
   grid::Axes summed = {};    ///< the axes of `gathered` over which the uses have different rows
   /// All ranks along these axes have the same shard, but their uses have different rows. The
   /// optimizer sums the gradients over these axes.

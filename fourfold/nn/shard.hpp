@@ -38,7 +38,8 @@ class Shard {
   /// The shape and the number of elements, with padding.
   const grid::Shape& shape() const { return shape_; }
   std::int64_t size() const { return size_; }
-  std::int64_t columns() const { return shape_.size() == 2 ? shape_[1] : 1; }
+  /// The elements of a row.
+  std::int64_t columns() const { return shape_[0] == 0 ? 1 : size_ / shape_[0]; }
 
   /// The elements, with padding, in the type of computation. Throws InvariantError while they are
   /// arriving.

@@ -253,8 +253,8 @@ TEST(Spec, ShapesThatAreNoneAreRefused) {
   spec.kept = {};
   spec.columns = Axis::kX;
   EXPECT_EQ(refusal(spec), "fc.bias: a vector has no columns to split over x");
-  spec.shape = {16, 4, 2};
-  EXPECT_EQ(refusal(spec), "fc.bias: a parameter has one dimension or two, not 3");
+  spec.shape = {16, 4, 2, 2};
+  EXPECT_EQ(refusal(spec), "fc.bias: a parameter has one to three dimensions, not 4");
   spec.shape = {16, 0};
   EXPECT_EQ(refusal(spec), "fc.bias: a dimension of 0 elements");
   spec.name = "";
