@@ -6,7 +6,8 @@
 #
 #   bench/plan_accuracy.sh [OUT_DIR] [REGIME...]         default: build/accuracy few many slow
 #
-# STEPS=2 trains for two steps instead of three, and STRATEGIES=no leaves out the comparison of strategies.
+# STEPS=2 trains for two steps instead of three, PLANS=no leaves out the plans of all grids, and STRATEGIES=no the
+# comparison of strategies.
 # OUT_DIR gets, for each regime, NAME-cluster.toml, NAME-plans.json, NAME-measured.json, NAME.txt and NAME-strategies.txt;
 # bench/plan_accuracy.py turns these into tables and a picture.
 # SPDX-License-Identifier: Apache-2.0
@@ -39,12 +40,14 @@ for regime in "$@"; do
   testbed=(scripts/testbed.sh --hosts 4 --slots 4 --mbit $mbit --)
   echo "== $regime: $mbit Mbit/s, ${model[*]}"
   "${testbed[@]}" $program calibrate "${device[@]}" --name "$regime" --out "$files-cluster.toml"
-  $program plan "${common[@]}" "${model[@]}" --cluster "$files-cluster.toml" --gpus 16 --top 1000 \
-    --json "$files-plans.json" >"$files-plans.txt"
-  "${testbed[@]}" $program bench "${common[@]}" "${model[@]}" --plans "$files-plans.json" --steps "${STEPS:-3}" \
-    --json "$files-measured.json" | tee "$files.txt" | grep -E '^4d on|^summa|^predicted'
+  if [ "${PLANS:-yes}" = yes ]; then
+    $program plan "${common[@]}" "${model[@]}" --cluster "$files-cluster.toml" --gpus 16 --top 1000 \
+      --json "$files-plans.json" >"$files-plans.txt"
+    "${testbed[@]}" $program bench "${common[@]}" "${model[@]}" --plans "$files-plans.json" --steps "${STEPS:-3}" \
+      --json "$files-measured.json" | tee "$files.txt" | grep -E '^4d on|^summa|^predicted'
+  fi
   [ "${STRATEGIES:-yes}" = yes ] || continue
   "${testbed[@]}" $program bench "${common[@]}" "${model[@]}" --strategies all --steps 5 \
     --json "$files-strategies.json" | tee "$files-strategies.txt"
 done
-bench/plan_accuracy.py "$out" "$@"
+[ "${PLANS:-yes}" != yes ] || bench/plan_accuracy.py "$out" "$@"

@@ -216,16 +216,22 @@ int member_of(const Grid& grid, const Axes& axes, grid::Coord coord, int index) 
 
 GroupShape pair_shape(const Grid& grid, const Axes& axes, int from, int to, int gpus_per_host) {
   FOURFOLD_CHECK(gpus_per_host > 0 && from != to);
+  std::vector<int> senders = {member_of(grid, axes, {}, from)};
+  const int distance = member_of(grid, axes, {}, to) - senders.front();
+  for (const grid::Axis axis : grid::kAllAxes) {
+    // Ranks at a distance of whole hosts are on hosts that are like the first ones.
+    if (axes.contains(axis) || grid.stride(axis) % gpus_per_host == 0) continue;
+    std::vector<int> more;
+    for (int i = 0; i < grid.size(axis); ++i) {
+      for (const int rank : senders) more.push_back(rank + i * grid.stride(axis));
+    }
+    senders = std::move(more);
+  }
   std::map<int, int> leaving;  // by host: the ranks that send to another host
   std::map<int, int> staying;
-  int distance = 1;
-  for (int rank = 0; rank < grid.ranks(); ++rank) {
-    const grid::Coord coord = grid.coord_of(rank);
-    if (grid.index_along(axes, coord) != from) continue;
-    const int peer = member_of(grid, axes, coord, to);
-    distance = std::abs(peer - rank);
+  for (const int rank : senders) {
     const int host = rank / gpus_per_host;
-    ++(peer / gpus_per_host == host ? staying : leaving)[host];
+    ++((rank + distance) / gpus_per_host == host ? staying : leaving)[host];
   }
   const bool spans = !leaving.empty();
   int siblings = 1;
@@ -233,7 +239,7 @@ GroupShape pair_shape(const Grid& grid, const Axes& axes, int from, int to, int 
   return {.members = 2,
           .per_host = spans ? 1 : 2,
           .siblings = siblings,
-          .stride = spans ? 1 : distance};
+          .stride = spans ? 1 : std::abs(distance)};
 }
 
 }  // namespace fourfold::cluster

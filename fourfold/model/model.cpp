@@ -45,17 +45,26 @@ std::int64_t Model::parameter_count() const {
   });
 }
 
-std::vector<Stage> Model::cut(int stages) const {
-  // All blocks are alike. What comes before and after them is counted in blocks.
+double Model::head_in_blocks() const {
   const ModelPtr one = with_blocks(1);
-  const double ends = ask_dry(*one, [&](const Part& part) {
+  return ask_dry(*one, [&](const Part& part) {
     const double block = part.block_flops(batch(1));
     return (part.flops(batch(1)) - block) / block;
   });
+}
+
+std::vector<Stage> Model::cut(int stages) const {
+  return cut(balanced(blocks(), stages, 0, head_in_blocks()));
+}
+
+std::vector<Stage> Model::cut(const std::vector<std::int64_t>& blocks) const {
   std::vector<Stage> all;
-  for (const grid::Range& range : balanced(blocks(), stages, 0, ends)) {
-    all.push_back({range, all.empty(), range.end == blocks()});
+  std::int64_t begin = 0;
+  for (const std::int64_t count : blocks) {
+    all.push_back({{begin, begin + count}, all.empty(), all.size() + 1 == blocks.size()});
+    begin += count;
   }
+  FOURFOLD_CHECK_EQ(begin, this->blocks(), "blocks of all stages");
   return all;
 }
 

@@ -140,8 +140,12 @@ class Model {
   Flops flops(std::int64_t samples) const;
   /// The number of elements of all parameters.
   std::int64_t parameter_count() const;
+  /// The flops of what comes after the blocks, in flops of a block.
+  double head_in_blocks() const;
   /// The whole model as stages whose shares of the flops are as even as possible.
   std::vector<Stage> cut(int stages) const;
+  /// The whole model as stages that have so many blocks.
+  std::vector<Stage> cut(const std::vector<std::int64_t>& blocks) const;
 };
 
 }  // namespace fourfold::model

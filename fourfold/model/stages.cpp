@@ -10,7 +10,6 @@
 namespace fourfold::model {
 
 using grid::Axis;
-using grid::Range;
 
 std::string stages_misfit(std::int64_t layers, int places, int chunks) {
   if (chunks < 1 || (places == 1 && chunks > 1)) {
@@ -27,7 +26,7 @@ void check_stages(std::int64_t layers, int places, int chunks) {
   if (!reason.empty()) throw ConfigError(reason);
 }
 
-std::vector<Range> balanced(std::int64_t blocks, int stages, double embedding, double head) {
+std::vector<std::int64_t> balanced(std::int64_t blocks, int stages, double embedding, double head) {
   check_stages(blocks, stages, 1);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), 1);
   std::vector<double> costs(counts.size(), 1);
@@ -40,20 +39,20 @@ std::vector<Range> balanced(std::int64_t blocks, int stages, double embedding, d
     *cheapest += 1;
     counts[static_cast<std::size_t>(costs.rend() - cheapest - 1)] += 1;
   }
-  std::vector<Range> ranges;
-  std::int64_t begin = 0;
-  for (const std::int64_t count : counts) {
-    ranges.push_back({begin, begin + count});
-    begin += count;
-  }
-  return ranges;
+  return counts;
 }
 
-Stages::Stages(const Mesh& mesh, ModelPtr model, std::int64_t samples, int chunks)
+Stages::Stages(const Mesh& mesh, ModelPtr model, std::int64_t samples, int chunks,
+               const std::vector<std::int64_t>& blocks)
     : mesh_(&mesh), model_(std::move(model)), samples_(samples) {
   const int places = mesh.size(Axis::kPipe);
   check_stages(model_->blocks(), places, chunks);
-  cut_ = places * chunks == 1 ? std::vector{model_->whole()} : model_->cut(places * chunks);
+  if (places * chunks == 1) {
+    cut_ = {model_->whole()};
+  } else {
+    cut_ = blocks.empty() ? model_->cut(places * chunks) : model_->cut(blocks);
+  }
+  FOURFOLD_CHECK_EQ(cut_.size(), static_cast<std::size_t>(places * chunks));
   for (std::size_t s = static_cast<std::size_t>(mesh.coord()[Axis::kPipe]); s < cut_.size();
        s += static_cast<std::size_t>(places)) {
     parts_.push_back(model_->make(mesh, samples, cut_[s]));

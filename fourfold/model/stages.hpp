@@ -15,16 +15,18 @@ std::string stages_misfit(std::int64_t layers, int places, int chunks);
 /// Throws it as ConfigError.
 void check_stages(std::int64_t layers, int places, int chunks);
 
-/// The blocks of each stage. The largest cost of a stage is as small as possible. Every stage has
+/// The number of blocks of each stage. The largest cost of a stage is as small as possible. Every stage has
 /// at least one block. The first stage also has the embedding and the last one the head; their
 /// costs are given in blocks. Throws ConfigError when there are more stages than blocks.
-std::vector<grid::Range> balanced(std::int64_t blocks, int stages, double embedding, double head);
+std::vector<std::int64_t> balanced(std::int64_t blocks, int stages, double embedding, double head);
 
 /// This rank's parts of the model. With `chunks` parts on each rank, stage number s, counted along
 /// the model, is chunk s / pipe of the ranks at s % pipe. More chunks make smaller bubbles.
 class Stages {
  public:
-  Stages(const Mesh& mesh, ModelPtr model, std::int64_t samples, int chunks = 1);
+  /// `blocks` are the numbers of blocks of all stages. If it is empty, the stages are balanced.
+  Stages(const Mesh& mesh, ModelPtr model, std::int64_t samples, int chunks = 1,
+         const std::vector<std::int64_t>& blocks = {});
 
   const Model& model() const { return *model_; }
   std::int64_t samples() const { return samples_; }

@@ -204,6 +204,11 @@ void AdamW::update(std::int64_t number, double rate, double gradient_scale) {
   }
 }
 
+void AdamW::gather_values() {
+  const comm::PhaseScope phase(schedule::Phase::kUpdate);
+  for (FlatGroup& group : groups_) group.gather_values();
+}
+
 double clip_scale(double norm, double largest) {
   // The small constant is that of the usual implementations, with which results are compared.
   return largest > 0 ? std::min(1.0, largest / (norm + 1e-6)) : 1.0;

@@ -37,6 +37,9 @@ class AdamW {
   /// when a step is under way.
   [[nodiscard]] Step begin_step(tensor::InFlight& in_flight, std::int64_t passes = 1);
 
+  /// Gathers all values as an update does: their next uses wait for them.
+  void gather_values();
+
   /// Must be called after `reduce_gradients`.
   Health gradient_health(const nn::Parameter& parameter) const;
 

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <numeric>
 
 #include "fourfold/config/strategy.hpp"
+#include "fourfold/model/stages.hpp"
 #include "fourfold/plan/operation_time.hpp"
 
 namespace fourfold::planner {
@@ -179,18 +182,44 @@ Seconds lower_bound(const Workload& load, const Candidate& c, std::int64_t batch
 
 namespace {
 
-/// The blocks and passes of a rank.
+/// The passes of a rank, and the blocks of the places of the pipeline.
 struct Amount {
-  Amount(const config::Config& config, const Candidate& c)
-      : passes(static_cast<double>(config.train.batch / c.micro_batch)) {
-    const std::int64_t stages = std::int64_t{c.sizes.pipe} * c.chunks;
-    in_stage = static_cast<double>((config.model.layers + stages - 1) / stages);
+  Amount(const Workload& load, const config::Config& config, const Candidate& c)
+      : passes(static_cast<double>(config.train.batch / c.micro_batch)),
+        places(static_cast<std::size_t>(c.sizes.pipe), 0.0) {
+    const std::vector<std::int64_t> stages =
+        model::balanced(config.model.layers, c.sizes.pipe * c.chunks, 0, load.head_in_blocks);
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      places[i % places.size()] += static_cast<double>(stages[i]);
+      if (i < places.size()) first_chunks.push_back(static_cast<double>(stages[i]));
+      if (i % places.size() == 0) first = std::min(first, static_cast<double>(stages[i]));
+    }
   }
-  double blocks(const Candidate& c) const { return in_stage * c.chunks; }
+  /// The most and the fewest of a place.
+  double blocks() const { return *std::max_element(places.begin(), places.end()); }
+  double fewest() const { return *std::min_element(places.begin(), places.end()); }
 
   double passes;
-  double in_stage;
+  std::vector<double> places;                              ///< blocks of all stages of a place
+  std::vector<double> first_chunks;                        ///< blocks of its first stage
+  double first = std::numeric_limits<double>::infinity();  ///< of the smallest stage of the first
 };
+
+/// All passes of a place take as long as it takes for each of them. The place idles until the first
+/// pass arrives, and after the last one has left: both go through the first chunks of all places
+/// before it.
+double time_of_places(const Amount& amount, const Candidate& c, double block, double outside,
+                      double head) {
+  double longest = 0;
+  double before = 0;
+  for (std::size_t i = 0; i < amount.places.size(); ++i) {
+    const bool last = i + 1 == amount.places.size();
+    const double place = amount.places[i] * block + c.chunks * outside + (last ? head : 0);
+    longest = std::max(longest, amount.passes * place + before);
+    before += amount.first_chunks[i] * block + outside;
+  }
+  return longest;
+}
 
 /// The time that an operation along data takes if nothing else is under way, and how much of that
 /// it uses the links.
@@ -245,15 +274,32 @@ double time_of_block(const PassTime& pass, double block, double blocks,
   return pass.kept + gathered * std::max(0.0, pass.block - pass.kept);
 }
 
+/// The share of a block's weights that its largest layer has.
+double largest_layer(const Workload& load) {
+  double largest = 0;
+  double all = 0;
+  std::int64_t blocks = 0;
+  for (const ForwardProduct& product : load.products) {
+    if (product.linear) blocks = std::gcd(blocks, product.times);
+  }
+  for (const ForwardProduct& product : load.products) {
+    if (!product.linear) continue;
+    const auto weight = static_cast<double>(product.extent.k * product.extent.n);
+    largest = std::max(largest, weight);
+    all += weight * static_cast<double>(product.times / blocks);
+  }
+  return all > 0 ? largest / all : 1;
+}
+
 /// Weights for the next pass are gathered ahead during the end of a pass, and gradients are summed
 /// during the beginning of the next, as far as `overlap.window_mib` allows, or for one layer. A
 /// profile, which has one pass, does not know this: so much shorter may the pass of a chunk be.
-double overlap_of_passes(double block, double blocks, const config::Config& config,
+double overlap_of_passes(double block, double blocks, double largest, const config::Config& config,
                          const Candidate& c, const cluster::Cluster& cluster) {
   const double window = static_cast<double>(config.overlap.window_mib) * kMib;
   const cluster::GroupShape shape =
       cluster::shape_of(grid::Grid(c.sizes, c.placement), Axis::kZ, cluster.gpus_per_host);
-  const double bytes = std::min(std::max(window, block), block * blocks);
+  const double bytes = std::min(std::max(window, largest * block), block * blocks);
   return 2 * bytes / cluster.link(shape).bandwidth.value();
 }
 
@@ -261,8 +307,8 @@ double overlap_of_passes(double block, double blocks, const config::Config& conf
 
 Seconds lower_bound(Profile& profile, const Workload& load, const config::Config& config,
                     const Candidate& c, const cluster::Cluster& cluster) {
-  const Amount amount(config, c);
-  const double blocks = amount.blocks(c);
+  const Amount amount(load, config, c);
+  const double blocks = amount.blocks();
   const double passes = amount.passes;
   const int places = c.sizes.pipe;
   const PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
@@ -270,37 +316,41 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   const double bytes = bytes_of_block(profile.memory(), config, c);
   const double block =
       places > 1 && along_z ? time_of_block(pass, bytes, blocks, config) : pass.block;
-  // Of a rank in a pass. The last place has the head. It idles until the first pass arrives, and
-  // after the last one has left.
-  const double stages = blocks * block + c.chunks * pass.outside;
-  const double head = places > 1 ? head_of_pass(load, c, cluster) : 0;
-  const double idle = static_cast<double>(places - 1) / c.chunks * stages;
   // Without a pipeline, what is done along z in one pass may overlap with the next pass: only the
   // compute of the other passes is sure.
+  const double head = places > 1 ? head_of_pass(load, c, cluster) : 0;
   const double whole = c.sizes.z > 1 && places == 1 ? 1 : passes;
   const double computed = blocks * (pass.forward + pass.backward) + c.chunks * pass.outside;
-  double step = whole * (stages + head) + (passes - whole) * computed + idle;
-  step += pass.update * blocks / (c.zero == 0 ? 1 : c.sizes.data);
+  double step = places > 1 ? time_of_places(amount, c, block, pass.outside, head)
+                           : whole * (blocks * block + pass.outside) + (passes - whole) * computed;
+  step += pass.update * amount.fewest() / (c.zero == 0 ? 1 : c.sizes.data);
   if (along_z && places > 1) {
     // At most, all waits for gathers disappear.
     const double waits = blocks * (block - pass.kept);
-    const double ahead = c.chunks * overlap_of_passes(bytes, blocks, config, c, cluster);
+    const double ahead =
+        c.chunks * overlap_of_passes(bytes, blocks, largest_layer(load), config, c, cluster);
     step -= passes * std::min(waits, ahead);
   }
-  // Gradients of a block are complete in its last backward pass, and new weights are there for its
-  // first forward pass. What is done along data can only overlap with what follows or goes before
-  // these: one pass, or with several chunks those of the places that take turns.
-  const AlongData data = along_data(profile.memory().weights * blocks, config, c, cluster);
-  const double units = c.chunks == 1 ? 1 : 1.0 + (c.chunks - 1) * places + (places - 1);
-  const double part = blocks * units / c.chunks;
-  const double backward = part * (block - pass.forward) + pass.outside;
-  const double forward = part * (block - pass.backward) + pass.outside;
+  // The first place begins when the weights of its first chunk are there, and ends with the
+  // gradients of that chunk, which are complete in its last backward pass. Or, for all chunks of
+  // the place: what is done along data can only overlap with the passes that the places take in
+  // turn after the first gradient is complete, or before the last weight is used.
+  const double own = amount.places.front();
+  const AlongData data = along_data(profile.memory().weights * own, config, c, cluster);
+  const double backward = own * (block - pass.forward) + pass.outside;
+  const double forward = own * (block - pass.backward) + pass.outside;
+  const double turns = c.chunks == 1 ? 0 : (c.chunks - 1) * places + (places - 1);
+  const double turn = (blocks * block + c.chunks * pass.outside + head) / c.chunks;
+  const auto exposed = [&](double seconds, double overlap) {
+    const double first_chunk = (seconds - overlap) / c.chunks;
+    return std::max({0.0, first_chunk, seconds - overlap / c.chunks - turns * turn});
+  };
   const double sums = c.zero == 2 ? passes : 1;
-  step += sums * std::max(0.0, data.sum.seconds - backward);
-  step += std::max(0.0, data.gather.seconds - forward);
+  step += sums * exposed(data.sum.seconds, backward);
+  step += exposed(data.gather.seconds, forward);
   const double inside =
-      whole * blocks * pass.inside_load + sums * data.sum.inside + data.gather.inside;
-  const double nics = whole * blocks * pass.nic_load + sums * data.sum.nics + data.gather.nics;
+      whole * own * pass.inside_load + sums * data.sum.inside + data.gather.inside;
+  const double nics = whole * own * pass.nic_load + sums * data.sum.nics + data.gather.nics;
   return Seconds(std::max({step, inside, nics}));
 }
 
@@ -341,20 +391,20 @@ Bytes least_memory(const Workload& load, const Candidate& c) {
 Bytes least_memory(const Profile& profile, const Workload& load, const config::Config& config,
                    const Candidate& c) {
   const PassMemory& pass = profile.memory();
-  const Amount amount(config, c);
-  double held = pass.first + (amount.in_stage - 1) * pass.block;
+  const Amount amount(load, config, c);
+  double held = pass.first + (amount.blocks() - 1) * pass.block;
   if (c.sizes.pipe > 1) {
     // The first place begins so many passes of its chunks before the first of them comes back.
     const int places = c.sizes.pipe;
     const int ahead = c.chunks == 1 ? places : 2 * (places - 1) + (c.chunks - 1) * places + 1;
     const double open = std::min<double>(ahead, amount.passes * c.chunks);
-    held = open * amount.in_stage * pass.block + std::max(0.0, pass.first - pass.block);
+    held = open * amount.first * pass.block + std::max(0.0, pass.first - pass.block);
     // Unless blocks are computed again, gradients are summed over z when no pass is open: until
     // then a rank holds the sums of all passes, of whole weights.
     const bool sums = c.sizes.z > 1 && !c.checkpoint && amount.passes > 1 &&
                       !config::strategy_of(c.strategy).summa;
     const double size = config.train.precision == config::Precision::kFloat64 ? 8 : 4;
-    const double summed = sums ? pass.weights * c.sizes.z * size * amount.blocks(c) : 0;
+    const double summed = sums ? pass.weights * c.sizes.z * size * amount.places.front() : 0;
     // With enough passes all chunks have come back once while so many passes are open.
     const bool both = amount.passes * c.chunks > ahead + places * (c.chunks - 1);
     held = both ? held + summed : std::max(held, summed);

@@ -2,8 +2,14 @@
 #include "fourfold/planner/evaluate.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/cluster/group_shape.hpp"
+#include "fourfold/model/stages.hpp"
+#include "fourfold/plan/compute_time.hpp"
+#include "fourfold/plan/operation_time.hpp"
+#include "fourfold/planner/pipeline_time.hpp"
 #include "fourfold/train/setup.hpp"
 
 namespace fourfold::planner {
@@ -35,13 +41,18 @@ Nodes nodes_of(std::int64_t number, std::int64_t low, std::int64_t high) {
 /// much as a pass more, divided by the chunks of a rank.
 constexpr int kFewPlaces = 4;
 
+/// With so many passes all places of a pipeline are busy at once.
+std::int64_t fewest_passes(int places, int chunks) {
+  return chunks > 1 ? 2 * places : places + 1;
+}
+
 /// Which passes are enough: in a pipeline all places must be busy at once; weights that are
 /// gathered ahead from one pass to the next appear in the second pass.
 Nodes passes_of(std::int64_t passes, int places, int chunks) {
   if (places == 1) return nodes_of(passes, 2, 3);
   const int few = places <= kFewPlaces ? places : 2;
   const std::int64_t unit = chunks > 1 ? few : 1;
-  const std::int64_t low = chunks > 1 ? 2 * few : few + 1;
+  const std::int64_t low = fewest_passes(few, chunks);
   if (places <= kFewPlaces) return nodes_of(passes, low, low + unit);
   const double delay = static_cast<double>(places - few) / chunks;
   return line_through(static_cast<double>(passes) + delay, low, low + unit);
@@ -49,30 +60,65 @@ Nodes passes_of(std::int64_t passes, int places, int chunks) {
 
 }  // namespace
 
+namespace {
+
+using Blocks = std::vector<std::int64_t>;  // of stages
+
+std::int64_t sum_of(const Blocks& blocks) {
+  return std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
+}
+
+/// The blocks of the stages of the candidate, and of a pipeline of fewer places that stands for it:
+/// its last place is like the last one, and the others like the fullest of the others.
+Blocks stages_of(const model::Model& model, const Candidate& candidate, int places) {
+  const int all = candidate.sizes.pipe;
+  const int chunks = candidate.chunks;
+  if (all * chunks == 1) return {model.blocks()};
+  const Blocks cut = model::balanced(model.blocks(), all * chunks, 0, model.head_in_blocks());
+  if (places == all) return cut;
+  Blocks few;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const auto first = cut.begin() + std::ptrdiff_t{chunk} * all;
+    const std::int64_t fullest = *std::max_element(first, first + all - 1);
+    few.insert(few.end(), static_cast<std::size_t>(places - 1), fullest);
+    few.push_back(*(first + all - 1));
+  }
+  return few;
+}
+
+/// All stages have fewer blocks, so that the smallest one has `smallest`.
+Blocks shortened(Blocks blocks, std::int64_t smallest) {
+  const std::int64_t less = *std::min_element(blocks.begin(), blocks.end()) - smallest;
+  for (std::int64_t& count : blocks) count -= less;
+  return blocks;
+}
+
+}  // namespace
+
 Recorded record(const config::Config& config, const Candidate& candidate, const Reduced& size,
-                int first_places) {
+                int first_places, Recorded known) {
   Candidate small = candidate;
   small.sizes.pipe = size.places;
   train::Recipe recipe = train::recipe_of(apply(config, small));
-  const std::int64_t all = recipe.model->blocks();
-  const std::int64_t blocks = size.blocks * size.places * candidate.chunks;
+  const Blocks whole = stages_of(*recipe.model, candidate, size.places);
+  const Blocks blocks = shortened(whole, size.blocks);
   // The same share of the weights of a rank can be kept, and its weights are as many segments
   // along data: what cannot overlap with compute is the last segment of the gradients and the first
   // one of the new weights, so both must be as large a part of the step as in the whole one.
-  const double stages = static_cast<double>(candidate.sizes.pipe) * candidate.chunks;
-  const double share = static_cast<double>(size.blocks) * stages / static_cast<double>(all);
+  const double share = static_cast<double>(sum_of(blocks)) / static_cast<double>(sum_of(whole));
   const auto shared = [&](std::int64_t bytes) {
     return std::max<std::int64_t>(
         1, static_cast<std::int64_t>(static_cast<double>(bytes) * std::min(1.0, share)));
   };
   recipe.overlap.keep = shared(recipe.overlap.keep);
   recipe.overlap.segment = shared(recipe.overlap.segment);
-  recipe.model = recipe.model->with_blocks(std::min(all, blocks));
+  recipe.model = recipe.model->with_blocks(sum_of(blocks));
+  if (blocks.size() > 1) recipe.stage_blocks = blocks;
   recipe.batch = size.passes * recipe.micro_batch;
   const grid::Grid grid(small.sizes, small.placement);
-  Recorded recorded;
+  Recorded recorded = std::move(known);
   const int recorded_places = first_places > 0 ? first_places : size.places;
-  for (int place = 0; place < recorded_places; ++place) {
+  for (int place = static_cast<int>(recorded.places.size()); place < recorded_places; ++place) {
     grid::Coord coord;
     coord[Axis::kPipe] = place;
     train::StepRecord step = train::dry_run(grid, grid.rank_of(coord), recipe);
@@ -84,28 +130,42 @@ Recorded record(const config::Config& config, const Candidate& candidate, const 
   return recorded;
 }
 
-Evaluation::Evaluation(const config::Config& config, const Candidate& candidate)
+Evaluation::Evaluation(const config::Config& config, const Candidate& candidate, Bytes limit)
     : candidate_(candidate) {
   const train::Recipe recipe = train::recipe_of(apply(config, candidate));
   const int places = candidate.sizes.pipe;
-  const std::int64_t stages = std::int64_t{places} * candidate.chunks;
-  const std::int64_t in_stage = (recipe.model->blocks() + stages - 1) / stages;
-  const std::int64_t passes = recipe.batch / recipe.micro_batch;
+  const std::int64_t passes = passes_ = recipe.batch / recipe.micro_batch;
   const int few = places <= kFewPlaces ? places : 2;
   const Nodes by_passes = passes_of(passes, places, candidate.chunks);
-  const Nodes by_blocks = nodes_of(in_stage, 1, 2);
+  const Blocks stages = stages_of(*recipe.model, candidate, few);
+  const Nodes by_blocks = nodes_of(*std::min_element(stages.begin(), stages.end()), 1, 2);
+  // The first place holds the most passes: if it needs too much, nothing else matters.
+  std::vector<Recorded> first_places;
+  double first = 0;
+  for (std::size_t b = 0; b < by_blocks.at.size(); ++b) {
+    first_places.push_back(
+        record(config, candidate, {by_blocks.at[b], by_passes.at.front(), few}, 1));
+    first += by_blocks.weights[b] * static_cast<double>(first_places[b].memory.value());
+  }
+  const Bytes held = places > few ? memory_of_passes(config, stages, by_blocks.at[0]) : Bytes();
+  memory_ = Bytes(static_cast<std::int64_t>(first)) + held;
+  if (memory_ > limit) return;
+  memory_ = memory_ - held;
   for (std::size_t b = 0; b < by_blocks.at.size(); ++b) {
     for (std::size_t i = 0; i < by_passes.at.size(); ++i) {
       const Reduced size{by_blocks.at[b], by_passes.at[i], few};
+      const bool known = i == 0;
       points_.push_back(
-          {by_blocks.weights[b] * by_passes.weights[i], size, record(config, candidate, size)});
+          {by_blocks.weights[b] * by_passes.weights[i], size,
+           record(config, candidate, size, 0, known ? std::move(first_places[b]) : Recorded())});
     }
   }
   const double more_passes =
       static_cast<double>(std::max<std::int64_t>(0, passes - by_passes.at.back())) /
       static_cast<double>(by_passes.at.back() - by_passes.at.front() + (by_passes.at.size() == 1));
   sum_memory(by_blocks.weights, by_passes.at.size(), more_passes, recipe.overlap.window);
-  if (places > few) add_memory_of_passes(config, places - few);
+  memory_ += held;
+  by_class_.by_class[static_cast<std::size_t>(tensor::MemoryClass::kActivations)] += held;
 }
 
 /// Memory is linear in the blocks. Later passes take the memory of earlier ones, except that sums
@@ -136,26 +196,32 @@ void Evaluation::sum_memory(const std::vector<double>& weights, std::size_t pass
     constexpr auto kUnderWay = static_cast<std::size_t>(tensor::MemoryClass::kCommunication);
     by_class_.by_class[kUnderWay] += Bytes(static_cast<std::int64_t>(held));
   }
-  memory_ = Bytes(static_cast<std::int64_t>(memory));
+  memory_ = std::max(memory_, Bytes(static_cast<std::int64_t>(memory)));
 }
 
-/// The first place of a pipeline has as many passes under way as there are places. What a pass
-/// holds follows from one place more; it is proportional to the blocks of a place.
-void Evaluation::add_memory_of_passes(const config::Config& config, int more) {
-  const Reduced& size = points_.front().size;
+/// The first place of a pipeline has as many passes under way as there are places: what those hold
+/// that a pipeline of two places does not have. What a pass holds is proportional to the blocks of
+/// the place, and follows from two pipelines that differ by one place. Both have more than two: in
+/// shorter ones the gradient of a shared table, which arrives in the last pass, may take more
+/// memory than a pass.
+Bytes Evaluation::memory_of_passes(const config::Config& config,
+                                   const std::vector<std::int64_t>& stages,
+                                   std::int64_t smallest) const {
+  constexpr std::size_t kPlaces = 2;  // of the pipeline whose stages are given
   const auto first_place = [&](int places) {
-    const std::int64_t passes = candidate_.chunks > 1 ? 2 * places : places + 1;
-    return record(config, candidate_, {size.blocks, passes, places}, 1).memory;
+    const std::int64_t passes = fewest_passes(places, candidate_.chunks);
+    return record(config, candidate_, {smallest, passes, places}, 1).memory;
   };
-  const double pass = static_cast<double>((first_place(3) - first_place(2)).value());
-  double blocks = 0;
-  for (const Point& point : points_) {
-    blocks += point.weight * static_cast<double>(point.size.blocks);
+  const double pass = static_cast<double>((first_place(4) - first_place(3)).value());
+  const Blocks recorded = shortened(stages, smallest);
+  std::int64_t counts[2] = {0, 0};
+  for (std::size_t i = 0; i < stages.size(); i += kPlaces) {
+    counts[0] += stages[i];
+    counts[1] += recorded[i];
   }
-  const double held = std::max(0.0, pass) * more * blocks / static_cast<double>(size.blocks);
-  const Bytes added(static_cast<std::int64_t>(held));
-  memory_ += added;
-  by_class_.by_class[static_cast<std::size_t>(tensor::MemoryClass::kActivations)] += added;
+  const double share = static_cast<double>(counts[0]) / static_cast<double>(counts[1]);
+  const double more = candidate_.sizes.pipe - static_cast<double>(kPlaces);
+  return Bytes(static_cast<std::int64_t>(std::max(0.0, pass) * more * share));
 }
 
 Evaluation::Traced Evaluation::trace(const grid::Placement& placement,
@@ -168,8 +234,101 @@ Evaluation::Traced Evaluation::trace(const grid::Placement& placement,
   return {std::move(replayed.traces), points_.size() == 1, last.size};
 }
 
+namespace {
+
+/// The time in which a place computes, and waits for ranks that are at the same place.
+double own_time(const plan::PlaceTime& place) {
+  double time = place.compute.value();
+  for (const auto& [axes, exposed] : place.exposed_by_axes) {
+    const bool others = axes == "all" || axes.find("data") != std::string::npos ||
+                        axes.find("pipe") != std::string::npos;
+    if (!others) time += exposed.value();
+  }
+  return time;
+}
+
+/// The share of the compute that is done in forward passes.
+double forward_share(const schedule::Schedule& schedule, const cluster::Cluster& cluster) {
+  double forward = 0;
+  double backward = 0;
+  for (const schedule::Step& step : schedule.steps()) {
+    const auto* compute = std::get_if<schedule::Compute>(&step);
+    if (compute == nullptr || compute->phase == schedule::Phase::kUpdate) continue;
+    const double seconds = plan::seconds_of(*compute, cluster).value();
+    (compute->phase == schedule::Phase::kForward ? forward : backward) += seconds;
+  }
+  return forward / (forward + backward);
+}
+
+/// The time that each place sends hidden states to the next one, in a step like that of the first.
+std::vector<double> times_of_sends(const schedule::Schedule& first, const grid::Grid& grid,
+                                   const cluster::Cluster& cluster) {
+  std::vector<double> times;
+  const int places = grid.size(Axis::kPipe);
+  for (int place = 0; place < places; ++place) {
+    const cluster::GroupShape shape =
+        cluster::pair_shape(grid, Axis::kPipe, place, (place + 1) % places, cluster.gpus_per_host);
+    std::map<int, double> by_lane;  // the shared table is sent in another one, once
+    for (const schedule::Step& step : first.steps()) {
+      const auto* issue = std::get_if<schedule::Issue>(&step);
+      if (issue == nullptr || issue->collective.op != schedule::Op::kSend) continue;
+      if (issue->axes != Axis::kPipe || issue->collective.root != 1) continue;
+      by_lane[issue->lane] += plan::time_of(issue->collective, shape, cluster).total().value();
+    }
+    double longest = 0;
+    for (const auto& [lane, seconds] : by_lane) longest = std::max(longest, seconds);
+    times.push_back(longest);
+  }
+  return times;
+}
+
+}  // namespace
+
+/// What is not linear in the passes and places of a pipeline: sends that nothing hides, and places
+/// that are farther apart than those that were replayed.
+double Evaluation::correction(const std::vector<plan::Replayed>& replayed,
+                              const grid::Placement& placement,
+                              const cluster::Cluster& cluster) const {
+  const Point& first = points_.front();
+  const bool by_passes = points_.size() > 1 && points_[1].size.blocks == first.size.blocks;
+  if (candidate_.sizes.pipe == 1 || !by_passes) return 0;
+  const auto places = static_cast<std::size_t>(first.size.places);
+  const auto more = static_cast<double>(points_[1].size.passes - first.size.passes);
+  std::vector<double> passes(places, 0.0);  // of a pass at each place, with all its blocks
+  for (std::size_t i = 0; i < points_.size(); i += 2) {
+    const double weight = (points_[i].weight + points_[i + 1].weight) / more;
+    for (std::size_t place = 0; place < places; ++place) {
+      passes[place] +=
+          weight * (own_time(replayed[i + 1].places[place]) - own_time(replayed[i].places[place]));
+    }
+  }
+  const double forward = forward_share(first.recorded.places.front(), cluster);
+  const auto time = [&](int count, std::int64_t number) {
+    grid::Sizes sizes = candidate_.sizes;
+    sizes.pipe = count;
+    const std::vector<double> sends =
+        times_of_sends(first.recorded.places.front(), grid::Grid(sizes, placement), cluster);
+    std::vector<UnitTime> units;
+    for (std::size_t place = 0; place < sends.size(); ++place) {
+      // All places but the first and the last are alike.
+      const std::size_t like = place + 1 == sends.size() ? places - 1 : std::min(place, places - 2);
+      const double pass = passes[like] / candidate_.chunks;
+      const auto sent = static_cast<double>(first.size.passes * candidate_.chunks);
+      units.push_back({pass * forward, pass * (1 - forward), sends[place] / sent});
+    }
+    return pipeline_time(units, candidate_.chunks, number);
+  };
+  double linear = 0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double share = points_[i].weight / (points_[0].weight + points_[1].weight);
+    linear += share * time(points_[i].size.places, points_[i].size.passes);
+  }
+  return time(candidate_.sizes.pipe, passes_) - linear;
+}
+
 Predicted Evaluation::price(const grid::Placement& placement,
                             const cluster::Cluster& cluster) const {
+  FOURFOLD_CHECK(is_complete(), "the price of a candidate that needs too much memory");
   Predicted result;
   result.candidate = candidate_;
   result.memory = memory_;
@@ -178,18 +337,21 @@ Predicted Evaluation::price(const grid::Placement& placement,
   double step = 0;
   double compute = 0;
   std::map<std::string, double> exposed;
+  std::vector<plan::Replayed> replayed;
   for (const Point& point : points_) {
     grid::Sizes sizes = candidate_.sizes;
     sizes.pipe = point.size.places;
-    const plan::Replayed replayed =
-        plan::replay(point.recorded.places, grid::Grid(sizes, placement), cluster);
-    const plan::PlaceTime& busiest = replayed.busiest();
-    step += point.weight * replayed.step.value();
+    replayed.push_back(plan::replay(point.recorded.places, grid::Grid(sizes, placement), cluster));
+    const plan::PlaceTime& busiest = replayed.back().busiest();
+    step += point.weight * replayed.back().step.value();
     compute += point.weight * busiest.compute.value();
     for (const auto& [axes, time] : busiest.exposed_by_axes) {
       exposed[axes] += point.weight * time.value();
     }
   }
+  const double more = correction(replayed, placement, cluster);
+  step += more;
+  exposed[grid::to_string(grid::Axes(Axis::kPipe))] += more;
   result.step = Seconds(step);
   result.compute = Seconds(std::min(step, compute));
   result.exposed = Seconds(std::max(0.0, step - compute));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "fourfold/cluster/cluster.hpp"
@@ -21,14 +22,14 @@ struct Recorded {
 /// A part of a step that is as exact as the whole one: fewer blocks, passes and places. Times and
 /// memory are linear in each of these numbers beyond a few.
 struct Reduced {
-  std::int64_t blocks = 0;  ///< of a chunk
+  std::int64_t blocks = 0;  ///< of the smallest stage; all others are shortened by as many as it
   std::int64_t passes = 0;
   int places = 1;
 };
 
-/// The places of the pipeline, or only the first ones.
+/// The places of the pipeline, or only the first ones. `known` has those that are recorded already.
 Recorded record(const config::Config& config, const Candidate& candidate, const Reduced& size,
-                int first_places = 0);
+                int first_places = 0, Recorded known = {});
 
 /// The predicted step of a candidate.
 struct Predicted {
@@ -45,10 +46,14 @@ struct Predicted {
 class Evaluation {
  public:
   /// Makes the dry runs. A small step is recorded as a whole, a large one in parts from which its
-  /// time and memory follow.
-  Evaluation(const config::Config& config, const Candidate& candidate);
+  /// time and memory follow. If the first place of a pipeline needs more than `limit`, the others
+  /// are not run, and the evaluation has no price.
+  Evaluation(const config::Config& config, const Candidate& candidate, Bytes limit = kNoLimit);
+  static constexpr Bytes kNoLimit{std::numeric_limits<std::int64_t>::max()};
 
+  /// Of the rank that needs the most; or of a rank that needs more than the limit.
   Bytes memory() const { return memory_; }
+  bool is_complete() const { return !points_.empty(); }
   Predicted price(const grid::Placement& placement, const cluster::Cluster& cluster) const;
 
   /// A replayed step, as the first rank of each place sees it: the whole step, or the largest part
@@ -69,10 +74,14 @@ class Evaluation {
 
   void sum_memory(const std::vector<double>& weights, std::size_t passes, double more_passes,
                   std::int64_t window);
-  void add_memory_of_passes(const config::Config& config, int more);
+  Bytes memory_of_passes(const config::Config& config, const std::vector<std::int64_t>& stages,
+                         std::int64_t smallest) const;
+  double correction(const std::vector<plan::Replayed>& replayed, const grid::Placement& placement,
+                    const cluster::Cluster& cluster) const;
 
   Candidate candidate_;
-  std::vector<Point> points_;
+  std::int64_t passes_ = 1;
+  std::vector<Point> points_;  ///< by blocks, then by passes
   Bytes memory_;
   tensor::MemoryUse by_class_;
 };

@@ -20,20 +20,26 @@ std::string key_of(const Candidate& c) {
 Predictions::Of::Of(Predictions& all, const Candidate& candidate)
     : all_(&all), candidate_(candidate), key_(key_of(candidate)) {}
 
-const Evaluation& Predictions::Of::evaluation() {
-  if (!evaluation_) evaluation_.emplace(all_->config_, candidate_);
+const Evaluation& Predictions::Of::evaluation(Bytes limit) {
+  if (!evaluation_ || !evaluation_->is_complete()) {
+    evaluation_.emplace(all_->config_, candidate_, limit);
+  }
   return *evaluation_;
 }
 
-Bytes Predictions::Of::memory() {
+Bytes Predictions::Of::memory(Bytes limit) {
   {
     const std::lock_guard lock(all_->mutex_);
-    if (const auto& known = all_->entries_[key_].memory) return *known;
+    const Entry& entry = all_->entries_[key_];
+    if (entry.memory) return *entry.memory;
+    if (entry.at_least > limit) return entry.at_least;
   }
-  const Bytes found = evaluation().memory();
+  const Evaluation& found = evaluation(limit);
   const std::lock_guard lock(all_->mutex_);
-  all_->entries_[key_].memory = found;
-  return found;
+  Entry& entry = all_->entries_[key_];
+  entry.at_least = found.memory();
+  if (found.is_complete()) entry.memory = found.memory();
+  return entry.at_least;
 }
 
 Predicted Predictions::Of::price(const grid::Placement& placement) {
@@ -47,7 +53,7 @@ Predicted Predictions::Of::price(const grid::Placement& placement) {
       return found;
     }
   }
-  const Predicted found = evaluation().price(placement, all_->cluster_);
+  const Predicted found = evaluation(Evaluation::kNoLimit).price(placement, all_->cluster_);
   const std::lock_guard lock(all_->mutex_);
   all_->entries_[key_].prices[placement] = found;
   return found;

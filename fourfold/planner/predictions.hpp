@@ -28,14 +28,15 @@ class Predictions {
    public:
     Of(Predictions& all, const Candidate& candidate);
 
-    Bytes memory();
+    /// If it is more than `limit`, it may be that of the first place of a pipeline alone.
+    Bytes memory(Bytes limit);
     /// The step with another placement than that of the candidate.
     Predicted price(const grid::Placement& placement);
     /// Whether dry runs were made here.
     bool ran_dry() const { return evaluation_.has_value(); }
 
    private:
-    const Evaluation& evaluation();
+    const Evaluation& evaluation(Bytes limit);
 
     Predictions* all_;
     Candidate candidate_;
@@ -46,6 +47,7 @@ class Predictions {
  private:
   struct Entry {
     std::optional<Bytes> memory;
+    Bytes at_least;  ///< memory, as far as it is known
     std::map<grid::Placement, Predicted> prices;
   };
 

@@ -112,7 +112,8 @@ Profile::Profile(const config::Config& config, const ProfileKey& key) : pipeline
   double memory[2] = {};
   double weights[2] = {};
   for (const std::int64_t blocks : {1, 2}) {
-    recipe.model = model->with_blocks(blocks * places);
+    recipe.model = model->with_blocks(pipeline_ ? blocks + 2 : blocks);
+    if (pipeline_) recipe.stage_blocks = {1, blocks, 1};
     recipe.overlap.keep = key.keep * blocks;
     const train::StepRecord step = train::dry_run(grid, grid.rank_of(coord), recipe);
     passes_.push_back(without(step.schedule, pipeline_ ? not_in_every_pass : along_replicas));

@@ -231,7 +231,7 @@ void Search::refine(Open open) {
 void Search::evaluate(const Open& open) {
   const Considered& considered = considered_[open.candidate];
   Predictions::Of prediction(*known_, considered.candidate);
-  const Bytes memory = prediction.memory();
+  const Bytes memory = prediction.memory(spec_->memory);
   std::int64_t priced = 0;
   std::int64_t below = memory < least_memory_of(considered.candidate) ? 1 : 0;
   std::optional<Predicted> best;

@@ -59,9 +59,11 @@ Number at(std::int64_t blocks, Number one, Number two) {
 Workload workload_of(const train::Recipe& recipe) {
   const std::int64_t blocks = recipe.model->blocks();
   Workload one = sample_of(recipe, 1);
+  one.head_in_blocks = recipe.model->head_in_blocks();
   if (blocks == 1) return one;
   const Workload two = sample_of(recipe, 2);
   Workload all = two;
+  all.head_in_blocks = one.head_in_blocks;
   for (ForwardProduct& product : all.products) {
     const auto before =
         std::find_if(one.products.begin(), one.products.end(), [&](const ForwardProduct& p) {

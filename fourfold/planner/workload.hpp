@@ -28,6 +28,7 @@ struct Workload {
   double forward_product_flops = 0;
   double forward_attention_flops = 0;
   std::int64_t parameters = 0;
+  double head_in_blocks = 0;  ///< the flops of what comes after the blocks, in flops of a block
   schedule::DType dtype = schedule::DType::kF32;
 };
 

@@ -104,10 +104,29 @@ double median(std::vector<double> numbers) {
   return numbers.size() % 2 == 1 ? numbers[middle] : (numbers[middle - 1] + numbers[middle]) / 2;
 }
 
-double mean_of_all(const Mesh& mesh, double number) {
-  if (mesh.everyone().size() == 1) return number;
-  mesh.everyone().all_reduce({&number, 1, schedule::DType::kF64}).wait();
-  return number / mesh.everyone().size();
+/// The share of the step that compute waits for the groups along each list of axes.
+using Waits = std::map<std::string, double>;
+
+void add_waits(Waits& waits, const comm::Counts& of_step, Seconds step) {
+  for (const auto& [key, count] : of_step) waits[key.axes] += count.exposed_seconds / step;
+}
+
+/// The mean of the steps and of all ranks, which need not wait for the same axes.
+void put_waits(BenchRow& row, const Mesh& mesh, Waits waits, std::int64_t steps) {
+  std::vector<double> shares;
+  for (const grid::Axes& axes : grid::all_lists_of_axes()) {
+    shares.push_back(waits[grid::to_string(axes)]);
+  }
+  const auto count = static_cast<std::int64_t>(shares.size());
+  if (mesh.everyone().size() > 1) {
+    mesh.everyone().all_reduce({shares.data(), count, schedule::DType::kF64}).wait();
+  }
+  const double all = static_cast<double>(steps) * mesh.everyone().size();
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const double share = shares[i] / all;
+    row.exposed += share;
+    if (share > 0) row.waits[grid::to_string(grid::all_lists_of_axes()[i])] = share;
+  }
 }
 
 /// Trains with one strategy.
@@ -124,7 +143,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   world.reset_counters();
   std::vector<double> times;
   comm::Counts counts;
-  double exposed_share = 0;
+  Waits waits;
   for (std::int64_t number = 1; number <= steps; ++number) {
     const Seconds begin = now();
     device.begin_step();
@@ -132,7 +151,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
     device.end_step();
     const Seconds time = now() - begin;
     const comm::Counts of_step = world.take_counters();
-    if (number > 1) exposed_share += exposed(of_step) / time;
+    if (number > 1) add_waits(waits, of_step, time);
     add(counts, of_step);
     times.push_back(time.value());
   }
@@ -151,7 +170,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   // The first step is slower because of one-time work.
   if (steps > 1) times.erase(times.begin());
   row.step = Seconds(median(std::move(times)));
-  row.exposed = steps == 1 ? 0 : mean_of_all(mesh, exposed_share / static_cast<double>(steps - 1));
+  if (steps > 1) put_waits(row, mesh, std::move(waits), steps - 1);
   row.mfu = recipe.model->flops(recipe.batch) / row.step / rate;
 }
 

@@ -35,8 +35,9 @@ struct BenchRow {
   std::string missing;  ///< why nothing was predicted; may be empty
   Seconds step{};       ///< the median of the times of the slowest rank in each step
   double exposed = 0;   ///< share of the step that compute is blocked, the mean of all ranks
-  std::map<std::string, Extent> sent;  ///< bytes of a step by the axes of the groups
-  Extent bytes;                        ///< of all axes together
+  std::map<std::string, double> waits;  ///< the same by the axes that compute waits for
+  std::map<std::string, Extent> sent;   ///< bytes of a step by the axes of the groups
+  Extent bytes;                         ///< of all axes together
   Extent messages;
   std::array<Extent, tensor::kMemoryClasses> memory{};  ///< the peak of each class, in bytes
   Extent peak;                                          ///< of all tensors together

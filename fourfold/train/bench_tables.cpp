@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -43,6 +44,20 @@ std::string grid_of(const BenchRow& row) {
   return text;
 }
 
+/// The axes that compute waits for at least 1% of the step, the longest first.
+std::string waits_of(const BenchRow& row) {
+  std::vector<std::pair<double, std::string>> waits;
+  for (const auto& [axes, share] : row.waits) {
+    if (share >= 0.005) waits.emplace_back(-share, axes);
+  }
+  std::sort(waits.begin(), waits.end());
+  std::vector<std::string> texts;
+  for (const auto& [share, axes] : waits) {
+    texts.push_back(concat(axes, " ", number("%.0f%%", -100 * share)));
+  }
+  return join(texts, ", ");
+}
+
 Json json_of(const Extent& extent) {
   return {{"max", extent.largest}, {"min", extent.smallest}};
 }
@@ -77,7 +92,7 @@ std::string predictions(const Bench& bench) {
 
 std::string to_table(const Bench& bench) {
   TextTable main({"strategy", "grid", "step s", "exposed", "sent MB", "messages", "parameters MB",
-                  "gradients MB", "optimizer MB", "activations MB", "mfu", "loss"});
+                  "gradients MB", "optimizer MB", "activations MB", "mfu", "loss", "waits for"});
   std::set<std::string> axes;
   for (const BenchRow& row : bench.rows) {
     if (!row.refused.empty()) continue;
@@ -86,7 +101,7 @@ std::string to_table(const Bench& bench) {
          number("%.0f%%", 100 * row.exposed), megabytes(row.bytes), whole(row.messages),
          megabytes(of(row, MemoryClass::kParameters)), megabytes(of(row, MemoryClass::kGradients)),
          megabytes(of(row, MemoryClass::kOptimizer)), megabytes(of(row, MemoryClass::kActivations)),
-         number("%.3f", row.mfu), number("%.10f", row.loss)});
+         number("%.3f", row.mfu), number("%.10f", row.loss), waits_of(row)});
     for (const auto& [name, bytes] : row.sent) axes.insert(name);
   }
   std::vector<std::string> head = {"strategy", "grid"};
@@ -130,6 +145,7 @@ std::string to_json(const Bench& bench, int ranks) {
     one["step_seconds"] = row.step.value();
     if (row.predicted > Seconds()) one["predicted_step_seconds"] = row.predicted.value();
     one["exposed_share"] = row.exposed;
+    for (const auto& [axes, share] : row.waits) one["exposed_by_axes"][axes] = share;
     one["bytes"] = json_of(row.bytes);
     one["messages"] = json_of(row.messages);
     for (const auto& [name, bytes] : row.sent) one["bytes_by_axes"][name] = json_of(bytes);

@@ -74,6 +74,8 @@ StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe&
   Trainer trainer(mesh, recipe);
   record.construction = meter.at_peak();
   StepRecorder recorder(world, trainer, meter);
+  // Then a dry run need not run a step before the one that counts.
+  if (!world.executes()) trainer.send_values();
   recorder.step(1, read);
   // Real ranks all run the second step, since only some of them may repeat the first.
   if (world.executes() || !recorder.repeats()) recorder.step(2, read);

@@ -24,7 +24,8 @@ struct StepRecord {
 
 /// Builds the model and its optimizer and runs two steps on this world; the record is that of the
 /// second. On a recording world nothing is read or computed, and the record is that of a real run,
-/// except for times. There the second step is left out where it cannot differ from the first.
+/// except for times. There the values that a step before would have left under way are sent first,
+/// and the second step is left out where it cannot differ from the first.
 StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe& recipe,
                        const ReadSample& read);
 

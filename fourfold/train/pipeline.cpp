@@ -7,6 +7,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/phase_scope.hpp"
+#include "fourfold/tensor/memory.hpp"
 
 namespace fourfold::train {
 
@@ -30,6 +31,12 @@ Pipeline::Pipeline(const Mesh& mesh, const model::Stages& stages)
   } else if (last.stage().last) {
     shared_ = last.shared();
   }
+  if (!shared_ || owns_shared_) return;
+  // The optimizer, which provides memory for the other gradients, does not have this one.
+  const tensor::MemoryScope scope(tensor::MemoryClass::kGradients);
+  shared_->move_gradient_to(
+      at::zeros(shared_->shard_shape(),
+                at::TensorOptions(shared_->precision().master).device(mesh.device())));
 }
 
 // --- transfers between stages. Hidden states come from the previous place and go to the next, and
@@ -84,11 +91,12 @@ Pipeline::Sent Pipeline::send(std::vector<Tensor> tensors, bool forward) const {
 }
 
 /// Keeps a transfer until enough later ones have been sent. By then it has arrived long ago, since
-/// the peer has sent results that depend on it.
+/// the peer has sent results that depend on it: with one chunk it is two passes behind at most.
 void Pipeline::keep_sending(Sent sent) {
-  const std::size_t lag = 2 * static_cast<std::size_t>(places_ * stages_->chunks());
+  const int chunks = stages_->chunks();
+  const auto later = static_cast<std::size_t>(chunks == 1 ? 3 : 2 * places_ * chunks);
   sent_.push_back(std::move(sent));
-  if (sent_.size() <= lag) return;
+  if (sent_.size() <= later) return;
   sent_.front().work.wait();
   sent_.pop_front();
 }

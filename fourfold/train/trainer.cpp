@@ -89,7 +89,8 @@ tensor::GatherOrder gather_order(const model::Stages& stages, const Mesh& mesh,
     const tensor::MemoryMeter::Counting counting(aside);
     comm::World world = comm::recording::open(mesh.world().rank(), mesh.world().size());
     const Mesh dry(world, mesh.grid(), mesh.overlap());
-    const model::Stages twin(dry, recipe.model, recipe.micro_batch, recipe.chunks);
+    const model::Stages twin(dry, recipe.model, recipe.micro_batch, recipe.chunks,
+                             recipe.stage_blocks);
     const nn::Batch batch = recipe.model->batch(recipe.micro_batch);
     const model::Input input{batch,
                              recipe.model->empty_data(nn::local_samples(dry, batch), dry.device())};
@@ -126,7 +127,7 @@ Trainer::Trainer(const Mesh& mesh, const Recipe& recipe,
                  const std::function<void(const model::Part&)>& fill)
     : mesh_(&mesh),
       recipe_(checked(recipe, mesh)),
-      stages_(mesh, recipe.model, recipe.micro_batch, recipe.chunks),
+      stages_(mesh, recipe.model, recipe.micro_batch, recipe.chunks, recipe.stage_blocks),
       gathers_(gather_order(stages_, mesh, recipe),
                mesh.overlap().keep_weights ? mesh.overlap().keep : 0,
                stages_[0].parts_of(recipe.model->batch(recipe.micro_batch)) > 1),
@@ -215,6 +216,11 @@ StepResult Trainer::step(std::int64_t number, const ReadSample& read) {
   step.update(number, result.rate, optim::clip_scale(result.grad_norm, recipe_.clip));
   pipeline_.send_shared();
   return result;
+}
+
+void Trainer::send_values() {
+  optimizer_.gather_values();
+  pipeline_.send_shared();
 }
 
 void Trainer::finish() {

@@ -17,6 +17,8 @@ struct Recipe {
   std::int64_t batch = 0;        ///< samples of a step, over the whole grid
   std::int64_t micro_batch = 0;  ///< samples of a forward pass; divides the batch
   int chunks = 1;                ///< stages of the pipeline on each rank
+  /// The blocks of each stage of the pipeline; empty: stages are balanced.
+  std::vector<std::int64_t> stage_blocks = {};
   optim::AdamWSpec optimizer;
   optim::LearningRate learning_rate;
   double clip = 0;          ///< the largest global norm of the gradients; 0: no limit
@@ -56,6 +58,10 @@ class Trainer {
   /// is read, and the result is meaningless. When the loss or a gradient is not finite, throws
   /// Error on all ranks, before any parameter has changed. The error names step, rank and tensor.
   StepResult step(std::int64_t number, const ReadSample& read);
+
+  /// Sends the values of all parameters as the end of a step does. A first step after this call
+  /// is like all later ones, which wait for such values.
+  void send_values();
 
   /// Waits for operations that the last step has left under way. The next step would wait for them,
   /// too.

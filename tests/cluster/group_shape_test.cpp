@@ -107,6 +107,47 @@ TEST(GroupShape, Pairs) {
   EXPECT_EQ(pair_shape(grid, Axis::kPipe, 0, 3, 8), (GroupShape{2, 2, 2, 6}));
 }
 
+/// The same from all ranks.
+GroupShape counted_pair(const Grid& grid, Axis axis, int from, int to, int gpus_per_host) {
+  std::map<int, int> leaving;
+  std::map<int, int> staying;
+  int distance = 0;
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    grid::Coord coord = grid.coord_of(rank);
+    if (coord[axis] != from) continue;
+    coord[axis] = to;
+    const int peer = grid.rank_of(coord);
+    distance = std::abs(peer - rank);
+    ++(peer / gpus_per_host == rank / gpus_per_host ? staying : leaving)[rank / gpus_per_host];
+  }
+  int siblings = 1;
+  const bool spans = !leaving.empty();
+  for (const auto& [host, count] : spans ? leaving : staying) siblings = std::max(siblings, count);
+  return {2, spans ? 1 : 2, siblings, spans ? 1 : distance};
+}
+
+TEST(GroupShape, PairsAreCountedOnAllHosts) {
+  std::mt19937 random(3);
+  const auto pick = [&](int most) { return 1 + static_cast<int>(random() % most); };
+  for (int i = 0; i < 300; ++i) {
+    std::vector<Axis> order(grid::kAllAxes.begin(), grid::kAllAxes.end());
+    std::shuffle(order.begin(), order.end(), random);
+    grid::Placement placement;
+    std::copy(order.begin(), order.end(), placement.begin());
+    const int pipe = 1 + pick(5);
+    const grid::Sizes sizes{
+        .x = pick(3), .y = pick(4), .z = pick(3), .data = pick(4), .pipe = pipe};
+    const Grid grid(sizes, placement);
+    const int from = pick(pipe) - 1;
+    const int to = (from + pick(pipe - 1)) % pipe;
+    const int gpus = pick(8);
+    EXPECT_EQ(pair_shape(grid, Axis::kPipe, from, to, gpus),
+              counted_pair(grid, Axis::kPipe, from, to, gpus))
+        << sizes << " placed " << grid::to_string(placement) << ", " << from << " to " << to << ", "
+        << gpus << " a host";
+  }
+}
+
 TEST(GroupShape, Parts) {
   const Grid grid({.x = 4, .y = 2});
   EXPECT_EQ(part_shape(grid, Axis::kX, 4, 4), shape_of(grid, Axis::kX, 4));

@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/model/stages.hpp"
 #include "fourfold/planner/bound.hpp"
+#include "fourfold/planner/pipeline_time.hpp"
 #include "fourfold/planner/placements.hpp"
 #include "fourfold/planner/plan_text.hpp"
 #include "fourfold/train/setup.hpp"
@@ -52,6 +54,12 @@ SearchSpec spec_of(int ranks) {
   spec.memory = Bytes(std::int64_t{1} << 40);
   spec.top = 5;
   return spec;
+}
+
+planner::Workload load_of(const Config& config) {
+  Candidate plain;
+  plain.micro_batch = config.train.batch;
+  return planner::workload_of(train::recipe_of(planner::apply(config, plain)));
 }
 
 /// Calls `take` with every candidate and every placement of it.
@@ -154,10 +162,7 @@ TEST(Search, SharesPredictions) {
 /// Returns the share of the candidates whose bound is close.
 double expect_bounds(const Config& config, const cluster::Cluster& cluster,
                      const SearchSpec& spec = spec_of(4)) {
-  Candidate plain;
-  plain.micro_batch = config.train.batch;
-  const planner::Workload load =
-      planner::workload_of(train::recipe_of(planner::apply(config, plain)));
+  const planner::Workload load = load_of(config);
   planner::Profiles profiles(config);
   int all = 0;
   int tight = 0;
@@ -180,6 +185,14 @@ double expect_bounds(const Config& config, const cluster::Cluster& cluster,
 TEST(Search, NothingIsShorterOrSmallerThanItsBounds) {
   EXPECT_GT(expect_bounds(config_of(), slow_cluster(1e7)), 0.25);
   EXPECT_GT(expect_bounds(config_of(), slow_cluster(1e9)), 0.25);
+}
+
+TEST(Search, NothingWithAHeavyHeadIsShorterOrSmallerThanItsBounds) {
+  Config config = config_of();
+  config.model.vocab = 1024;
+  config.model.layers = 6;
+  expect_bounds(config, slow_cluster(1e7));
+  expect_bounds(config, slow_cluster(1e9));
 }
 
 TEST(Search, NothingOfALlamaIsShorterOrSmallerThanItsBounds) {
@@ -261,6 +274,92 @@ TEST(Search, DoesNotDependOnTheNumberOfThreads) {
     EXPECT_TRUE(one.plans[i].candidate == three.plans[i].candidate) << i;
     EXPECT_EQ(one.plans[i].step, three.plans[i].step);
   }
+}
+
+/// The last place has few blocks where the head costs as much as many of them. A part of the step
+/// is cut as the whole step is.
+TEST(Search, PartsOfAStepAreCutAsTheWhole) {
+  Config config = config_of();
+  config.model.vocab = 2048;
+  config.model.layers = 16;
+  config.train.batch = 16;
+  for (const double links : {1e7, 1e8}) {
+    const cluster::Cluster cluster = slow_cluster(links);
+    for (const int chunks : {1, 2}) {
+      for (const grid::Sizes& sizes :
+           {grid::Sizes{.y = 2, .pipe = 2}, grid::Sizes{.data = 2, .pipe = 4}}) {
+        Candidate candidate;
+        candidate.sizes = sizes;
+        candidate.chunks = chunks;
+        candidate.micro_batch = 4;
+        const planner::Workload load = load_of(config);
+        const std::vector<std::int64_t> stages =
+            model::balanced(16, sizes.pipe * chunks, 0, load.head_in_blocks);
+        const auto [least, most] = std::minmax_element(stages.begin(), stages.end());
+        EXPECT_GT(*most, *least);
+        const planner::Recorded whole = planner::record(config, candidate, {*least, 4, sizes.pipe});
+        const Seconds expected = plan::replay(whole.places, grid::Grid(sizes), cluster).step;
+        const Predicted found =
+            Evaluation(config, candidate).price(grid::kDefaultPlacement, cluster);
+        EXPECT_NEAR(found.step / expected, 1, 0.06) << to_string(candidate) << ", links " << links;
+        EXPECT_NEAR(found.memory / whole.memory, 1, 0.03) << to_string(candidate);
+        planner::Profiles profiles(config);
+        EXPECT_LE(planner::lower_bound(profiles.of(candidate), load, config, candidate, cluster),
+                  expected)
+            << to_string(candidate) << ", links " << links;
+      }
+    }
+  }
+}
+
+/// Deep pipelines are predicted from shorter ones, also where sends take as long as compute and
+/// where some places are on one host and others are not.
+TEST(Search, ShortPipelinesGiveDeepOnes) {
+  Config config = config_of();
+  config.model.layers = 16;
+  config.train.batch = 32;
+  const auto check = [&](const grid::Sizes& sizes, int chunks, std::int64_t micro_batch,
+                         double links) {
+    const cluster::Cluster cluster = slow_cluster(links);
+    Candidate candidate;
+    candidate.sizes = sizes;
+    candidate.chunks = chunks;
+    candidate.micro_batch = micro_batch;
+    const std::int64_t in_stage = config.model.layers / sizes.pipe / chunks;
+    const planner::Recorded whole = planner::record(
+        config, candidate, {in_stage, config.train.batch / micro_batch, sizes.pipe});
+    const Seconds expected = plan::replay(whole.places, grid::Grid(sizes), cluster).step;
+    const Predicted found = Evaluation(config, candidate).price(grid::kDefaultPlacement, cluster);
+    EXPECT_NEAR(found.step / expected, 1, 0.05) << to_string(candidate) << ", links " << links;
+    EXPECT_NEAR(found.memory / whole.memory, 1.02, 0.04) << to_string(candidate);
+  };
+  for (const double links : {1e7, 1e8}) {
+    check({.pipe = 4}, 1, 2, links);
+    check({.pipe = 8}, 1, 2, links);
+    check({.pipe = 8}, 2, 2, links);
+    check({.pipe = 16}, 1, 2, links);
+  }
+  check({.y = 2, .pipe = 8}, 1, 2, 1e8);
+  check({.y = 2, .pipe = 8}, 2, 2, 1e8);
+}
+
+/// Without sends, and with as many passes as fill the pipeline.
+TEST(PipelineTime, IsThatOfTheUnits) {
+  using planner::UnitTime;
+  const auto time = [](int places, int chunks, std::int64_t passes, const UnitTime& unit) {
+    return planner::pipeline_time(std::vector<UnitTime>(static_cast<std::size_t>(places), unit),
+                                  chunks, passes);
+  };
+  EXPECT_DOUBLE_EQ(time(1, 1, 5, {1, 2, 9}), 15);
+  EXPECT_DOUBLE_EQ(time(4, 1, 8, {1, 2, 0}), (8 + 3) * 3);
+  EXPECT_DOUBLE_EQ(time(4, 2, 8, {1, 2, 0}), (2 * 8 + 3) * 3);
+  // As many passes as there are places wait for sends there and back. The second sends are taken
+  // only when the receiver has begun the pass before.
+  EXPECT_DOUBLE_EQ(time(2, 1, 2, {1, 2, 0.25}), (2 + 1) * 3 + 2 * 0.25);
+  EXPECT_DOUBLE_EQ(time(2, 1, 4, {1, 2, 0.25}), (4 + 1) * 3 + 2 * 2 * 0.25);
+  EXPECT_GE(time(4, 1, 8, {1, 2, 0.25}), (8 + 3) * 3 + 2 * 2 * 3 * 0.25);
+  // The last place has more to do: the others wait for it anyway.
+  EXPECT_DOUBLE_EQ(planner::pipeline_time({{1, 2, 0.25}, {2, 4, 0.25}}, 1, 8), 1.25 + 8 * 6 + 2.25);
 }
 
 /// A large step is predicted from parts of it: the result is that of the whole step.
