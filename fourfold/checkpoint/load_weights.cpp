@@ -91,7 +91,7 @@ std::vector<Rows> rows_of(const FileTensor& wanted, const grid::Range& block) {
     std::int64_t place = wanted.order.empty() ? row : wanted.order[static_cast<std::size_t>(row)];
     std::size_t piece = 0;
     while (place >= wanted.pieces[piece].rows()) place -= wanted.pieces[piece++].rows();
-    all[piece].in_piece.push_back(place);
+    all[piece].in_piece.push_back(place + wanted.pieces[piece].first_row());
     all[piece].in_block.push_back(row - block.begin);
   }
   return all;
@@ -125,7 +125,13 @@ Tensor read_rows(std::span<const std::byte> data, const Found& found, const File
   // from_blob takes a pointer to mutable data, but nothing is changed.
   Tensor bytes = at::from_blob(const_cast<std::byte*>(data.data()), sizes, at::kByte);
   bytes = select(bytes, piece.transposed ? 1 : 0, rows);
-  if (block.ranges.size() == 2) {
+  if (piece.window_last) {
+    const grid::Range& columns = block.ranges[2];
+    const std::int64_t first = piece.channels ? piece.channels->begin : 0;
+    bytes = bytes.narrow(1, first + columns.begin, columns.size());
+    bytes = bytes.flatten(2, -2).transpose(1, 2);
+    bytes = bytes.narrow(1, block.ranges[1].begin, block.ranges[1].size());
+  } else if (block.ranges.size() == 2) {
     const grid::Range& columns = block.ranges[1];
     bytes = bytes.narrow(piece.transposed ? 0 : 1, columns.begin, columns.size());
   }

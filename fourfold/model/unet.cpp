@@ -175,8 +175,8 @@ nn::Flow<UNet::State> UNet::through_blocks(State state, Batch batch, Pass& pass)
   for (const auto& block : blocks_) {
     pass.gather(block->bundle());
     UNetBlock::Inputs inputs = state.inputs_of(block->spec());
-    Tensor output = co_await block->flow(std::move(inputs.images), std::move(inputs.embedding),
-                                         batch, pass);
+    Tensor output =
+        co_await block->flow(std::move(inputs.images), std::move(inputs.embedding), batch, pass);
     state.put(block->spec(), std::move(output));
   }
   co_return state;
@@ -300,8 +300,7 @@ Tensor UNet::predict(const Tensor& images, const Tensor& times, const Batch& bat
   std::int64_t first = 0;
   for (const Share& share : split(batch, typed)) {
     const std::int64_t count = share.data.size(0);
-    flows.push_back(
-        predict_flow({share.data, times.narrow(0, first, count)}, share.batch, pass));
+    flows.push_back(predict_flow({share.data, times.narrow(0, first, count)}, share.batch, pass));
     first += count;
   }
   return at::cat(nn::interleave(std::move(flows)), 0)

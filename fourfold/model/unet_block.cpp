@@ -14,7 +14,6 @@ namespace fourfold::model {
 using nn::Batch;
 using nn::Pass;
 using nn::Spread;
-using Kind = UNetBlockSpec::Kind;
 
 double unet_deviation(std::int64_t inputs) {
   return 1 / std::sqrt(3.0 * static_cast<double>(inputs));
@@ -84,12 +83,12 @@ nn::GroupNormSpec norm_of(const UNetSpec& net, const std::string& name,
 std::unique_ptr<UNetBlock> UNetBlock::make(const Mesh& mesh, const UNetSpec& net,
                                            const UNetBlockSpec& block) {
   switch (block.kind) {
-    case Kind::kResidual:
+    case UNetBlockSpec::Kind::kResidual:
       return std::make_unique<ResidualBlock>(mesh, net, block);
-    case Kind::kAttention:
+    case UNetBlockSpec::Kind::kAttention:
       return std::make_unique<PixelAttentionBlock>(mesh, net, block);
-    case Kind::kDown:
-    case Kind::kUp:
+    case UNetBlockSpec::Kind::kDown:
+    case UNetBlockSpec::Kind::kUp:
       break;
   }
   return std::make_unique<ResamplingBlock>(mesh, net, block);
@@ -97,8 +96,8 @@ std::unique_ptr<UNetBlock> UNetBlock::make(const Mesh& mesh, const UNetSpec& net
 
 std::string UNetBlock::misfit(const UNetSpec& net, const UNetBlockSpec& block,
                               const grid::Sizes& sizes) {
-  if (block.kind == Kind::kResidual) return ResidualLayers(net, block).misfit(sizes);
-  if (block.kind != Kind::kAttention) {
+  if (block.kind == UNetBlockSpec::Kind::kResidual) return ResidualLayers(net, block).misfit(sizes);
+  if (block.kind != UNetBlockSpec::Kind::kAttention) {
     return nn::Conv::misfit(ResamplingBlock::layer(net, block), sizes);
   }
   const nn::PixelAttentionSpec attention{.name = block.name,
@@ -118,7 +117,7 @@ std::string UNetBlock::misfit(const UNetSpec& net, const UNetBlockSpec& block,
 std::vector<Tensor> UNetBlock::checkpointed(const std::vector<Inputs>& inputs,
                                             const std::vector<Batch>& parts,
                                             const Pass& pass) const {
-  const bool embeds = spec_.kind == Kind::kResidual;
+  const bool embeds = spec_.kind == UNetBlockSpec::Kind::kResidual;
   std::vector<Tensor> all;
   for (const Inputs& one : inputs) {
     all.insert(all.end(), one.images.begin(), one.images.end());
@@ -223,8 +222,7 @@ nn::Flow<Tensor> ResidualBlock::flow(std::vector<Tensor> inputs, Tensor embeddin
   } else {
     same = inputs[0];
   }
-  std::vector<Tensor> hidden =
-      co_await norm_in_.flow(std::move(inputs), Tensor(), samples, pass);
+  std::vector<Tensor> hidden = co_await norm_in_.flow(std::move(inputs), Tensor(), samples, pass);
   const Tensor film = co_await film_.flow(std::move(embedding), pass);
   Tensor wide = co_await conv_in_.flow(std::move(hidden), pass);
   hidden = {std::move(wide)};
@@ -247,8 +245,7 @@ PixelAttentionLayers::PixelAttentionLayers(const UNetSpec& net, const UNetBlockS
   const std::int64_t channels = block.output.channels;
   const kernels::ConvShape one = unet_window(block.output.size, 1);
   norm = norm_of(net, block.name + ".norm", {channels}, first);
-  attention = {
-      .name = block.name, .heads = net.heads, .channels = channels, .transposed = first};
+  attention = {.name = block.name, .heads = net.heads, .channels = channels, .transposed = first};
   const Spread between = nn::pixel_attention_spread(attention, sizes);
   qkv = conv_of(net, block.name + ".qkv", 3 * channels, first);
   qkv.terms = terms_of(qkv.name, block, one);
@@ -293,12 +290,11 @@ double PixelAttentionBlock::flops(const Batch& batch) const {
 // --- between levels
 
 nn::ConvSpec ResamplingBlock::layer(const UNetSpec& net, const UNetBlockSpec& block) {
-  const bool down = block.kind == Kind::kDown;
-  nn::ConvSpec conv =
-      conv_of(net, block.name, block.output.channels, block.inputs[0].transposed);
-  conv.terms = terms_of(conv.name, block,
-                        down ? unet_window(block.inputs[0].size, 3, 2)
-                             : unet_window(block.output.size, 3));
+  const bool down = block.kind == UNetBlockSpec::Kind::kDown;
+  nn::ConvSpec conv = conv_of(net, block.name, block.output.channels, block.inputs[0].transposed);
+  conv.terms =
+      terms_of(conv.name, block,
+               down ? unet_window(block.inputs[0].size, 3, 2) : unet_window(block.output.size, 3));
   return conv;
 }
 
@@ -311,7 +307,7 @@ ResamplingBlock::ResamplingBlock(const Mesh& mesh, const UNetSpec& net, const UN
 
 nn::Flow<Tensor> ResamplingBlock::flow(std::vector<Tensor> inputs, Tensor, Batch,
                                        const Pass& pass) const {
-  if (spec().kind == Kind::kUp) {
+  if (spec().kind == UNetBlockSpec::Kind::kUp) {
     const std::int64_t size = spec().inputs[0].size;
     inputs[0] = nn::enlarge(*mesh_, inputs[0], size, size, name());
   }

@@ -44,7 +44,8 @@ void check_channels(const UNetSpec& spec) {
     throw ConfigError(concat("model.channels must be even, since times become sines and cosines, ",
                              "and it is ", spec.channels));
   }
-  for (const UNetBlockSpec& block : UNetPlan(spec).blocks()) {
+  const UNetPlan plan(spec);
+  for (const UNetBlockSpec& block : plan.blocks()) {
     const bool normalises = block.kind == UNetBlockSpec::Kind::kResidual ||
                             block.kind == UNetBlockSpec::Kind::kAttention;
     for (const std::int64_t channels : {block.in_channels(), block.output.channels}) {
@@ -145,10 +146,8 @@ void UNetPlan::add_residual(const std::string& name, std::int64_t out, bool take
 }
 
 void UNetPlan::add_attention(const std::string& name) {
-  blocks_.push_back({.kind = UNetBlockSpec::Kind::kAttention,
-                     .name = name,
-                     .inputs = {now_},
-                     .output = now_});
+  blocks_.push_back(
+      {.kind = UNetBlockSpec::Kind::kAttention, .name = name, .inputs = {now_}, .output = now_});
 }
 
 /// The only layer of such a block flips the order of axes.

@@ -16,7 +16,7 @@ struct UNetSpec {
   std::int64_t channels = 128;  ///< of the first level
   /// The channels of each level, in units of `channels`. Each level has images of half the size.
   std::vector<std::int64_t> multipliers = {1, 2, 2, 2};
-  std::int64_t blocks = 2;                         ///< residual blocks of a level on the way down
+  std::int64_t blocks = 2;                        ///< residual blocks of a level on the way down
   std::vector<std::int64_t> attention = {16, 8};  ///< sizes of images that have attention
   std::int64_t heads = 4;
   std::int64_t groups = 32;  ///< of channels that are normalised together
@@ -49,7 +49,7 @@ struct UNetBlockSpec {
   enum class Kind { kResidual, kAttention, kDown, kUp };
 
   Kind kind = Kind::kResidual;
-  std::string name;              ///< "input_blocks.1.0"
+  std::string name;                ///< "input_blocks.1.0"
   std::vector<UNetImages> inputs;  ///< one, or two with those that were left
   UNetImages output;
   bool leaves = false;  ///< its output is left for a block of the way up

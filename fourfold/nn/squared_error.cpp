@@ -24,8 +24,8 @@ Tensor squared_error(const Mesh& mesh, const Tensor& prediction, Tensor target,
         mesh.compute("loss", tensor::loop_over(target, 5, 3));
         return {sum};
       },
-      [&mesh, target, weight, like = prediction.detach()](
-          const variable_list& gradients) mutable -> variable_list {
+      [&mesh, target, weight,
+       like = prediction.detach()](const variable_list& gradients) mutable -> variable_list {
         target.mul_(gradients[0].mul(-2 * weight));
         mesh.compute("loss dI", tensor::loop_over(target, 2, 1));
         if (target.sizes() == like.sizes() && target.scalar_type() == like.scalar_type()) {
