@@ -286,7 +286,8 @@ TEST_F(Refuse, KeysOfAnotherKindOfModel) {
 }
 
 TEST_F(Refuse, UnknownChoices) {
-  EXPECT_EQ(set("model.kind=unet"), "--set: model.kind = \"unet\" must be \"gpt\" or \"llama\"");
+  EXPECT_EQ(set("model.kind=resnet"),
+            "--set: model.kind = \"resnet\" must be \"gpt\", \"llama\" or \"unet\"");
   EXPECT_EQ(
       after("[parallel]\nstrategy = \"zero\"\n"),
       "gpt.toml:10: parallel.strategy = \"zero\" must be \"auto\", \"ddp\", \"zero1\", \"zero2\", "
