@@ -20,6 +20,9 @@ void check_stages(std::int64_t layers, int places, int chunks);
 /// their costs are given in blocks. Throws ConfigError when there are more stages than blocks.
 std::vector<std::int64_t> balanced(std::int64_t blocks, int stages, double embedding, double head);
 
+/// The same for blocks that differ, by the cost of each.
+std::vector<std::int64_t> balanced(const std::vector<double>& costs, int stages);
+
 /// This rank's parts of the model. With `chunks` parts on each rank, stage number s, counted along
 /// the model, is chunk s / pipe of the ranks at s % pipe. More chunks make smaller bubbles.
 class Stages {

@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
+#include "fourfold/nn/elementwise.hpp"
 #include "fourfold/nn/rows.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/memory.hpp"
@@ -67,9 +68,16 @@ Conv::Conv(const Mesh& mesh, const ConvSpec& spec, const Precision& precision, s
                                              .deviation = term.deviation},
                                precision, seed));
   }
-  if (!spec.bias) return;
-  ParameterSpec bias{.name = spec.name + ".bias", .shape = {spec.out}};
-  if (spec.output == Spread::kColumns) {
+  if (spec.bias) bias_ = declare_bias(spec.name + ".bias", precision, seed);
+  for (const ConvTerm& term : spec.terms) {
+    if (!term.bias.empty()) term_biases_.push_back(declare_bias(term.bias, precision, seed));
+  }
+}
+
+ParameterPtr Conv::declare_bias(const std::string& name, const Precision& precision,
+                                std::uint64_t seed) {
+  ParameterSpec bias{.name = name, .shape = {spec_.out}};
+  if (spec_.output == Spread::kColumns) {
     bias.kept = {produce_, contract_};
     bias.gathered = bias.summed = Axis::kZ;
   } else {
@@ -77,7 +85,16 @@ Conv::Conv(const Mesh& mesh, const ConvSpec& spec, const Precision& precision, s
     bias.gathered = {contract_, Axis::kZ};
     bias.summed = Axis::kZ;
   }
-  bias_ = declare(bias, Precision{precision.master, precision.master}, seed);
+  return declare(bias, Precision{precision.master, precision.master}, seed);
+}
+
+Tensor Conv::bias_of(const Pass& pass) const {
+  Tensor sum = pass.vector(bias_);
+  for (const ParameterPtr& one : term_biases_) {
+    const Tensor more = pass.vector(one);
+    sum = sum.defined() ? residual(*mesh_, sum, more, name()) : more;
+  }
+  return sum;
 }
 
 double Conv::flops(const Batch& batch) const {
@@ -286,7 +303,7 @@ void Conv::backward_products(Call& call) const {
 
 Flow<Tensor> Conv::flow(std::vector<Tensor> inputs, const Pass& pass) const {
   FOURFOLD_CHECK_EQ(inputs.size(), spec_.terms.size(), name(), ": an input for each term");
-  const Tensor bias = pass.vector(bias_);
+  const Tensor bias = bias_of(pass);
   const auto call = std::make_shared<Call>(*this);
   const at::TensorOptions options = inputs.front().options();
   call->in_flight = &pass.in_flight();
@@ -349,7 +366,7 @@ Flow<Tensor> Conv::flow(std::vector<Tensor> inputs, const Pass& pass) const {
         } else {
           call->start();
         }
-        if (!bias_) return {placeholder(options)};
+        if (!call->bias.defined()) return {placeholder(options)};
         const LayerScope scope(name());
         const Tensor sums = kernels::column_sums(gradient);
         mesh_->compute("bias dB", tensor::loop_over(gradient, 1, 1));

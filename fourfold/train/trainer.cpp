@@ -60,11 +60,8 @@ struct ChunkGathers {
 ChunkGathers gathers_of(const Mesh& dry, const model::Part& part, const model::Input& input) {
   ChunkGathers names;
   tensor::InFlight in_flight(dry);
-  const int count = part.parts_of(input.batch);
-  std::vector<Tensor> hidden;
-  for (int i = 0; i < count && !part.stage().first; ++i) {
-    hidden.push_back(part.empty_hidden(nn::part_of(input.batch, i, count)).set_requires_grad(true));
-  }
+  std::vector<Tensor> hidden = part.all_empty_hidden(input.batch, model::End::kInput);
+  for (Tensor& one : hidden) one.set_requires_grad(true);
   in_flight.weights().learn(&names.forward);
   nn::Pass pass(in_flight, true);
   const std::vector<Tensor> outputs = part.run(hidden, input, 1, pass);
