@@ -231,7 +231,9 @@ double Trainer::validate(std::int64_t passes, const ReadSample& read) {
   std::array<double, 1> sum = {0};
   const std::int64_t terms = recipe_.model->terms(passes * recipe_.micro_batch);
   const auto read_one = [&](std::int64_t micro_batch, bool data) {
-    return read_input(micro_batch * recipe_.micro_batch, data, read);
+    model::Input input = read_input(micro_batch * recipe_.micro_batch, data, read);
+    input.batch.first_sample = micro_batch * recipe_.micro_batch;
+    return input;
   };
   if (!stages_.is_whole()) {
     sum[0] = pipeline_.run_forward(in_flight, passes, terms, read_one);
@@ -245,6 +247,18 @@ double Trainer::validate(std::int64_t passes, const ReadSample& read) {
   if (!stages_[0].counts_loss()) sum[0] = 0;
   sum_over_everyone(*mesh_, sum);
   return sum[0];
+}
+
+void Trainer::with_mean_values(const std::function<void()>& use) {
+  const auto exchange = [this] {
+    finish();
+    optimizer_.exchange_mean();
+    pipeline_.send_shared();
+    finish();
+  };
+  exchange();
+  use();
+  exchange();
 }
 
 ReadSample read_tokens(ReadTokens read) {

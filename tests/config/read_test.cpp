@@ -41,6 +41,7 @@ validate_every = 7
 validate_batches = 3
 log_every = 5
 init_from = "/runs/first"
+ema = 0.75
 
 [optim]
 lr = 0.5
@@ -87,7 +88,7 @@ Config everything() {
           .data = {"", "/data/train.bin", "/data/valid.bin", config::Tokenizer::kBytes,
                    "/data/llama3", 0.125, "/tmp/cache"},
           .train = {400, 12, 4, config::Precision::kBf16, 9223372036854775807U, true, 7, 3, 5,
-                    "/runs/first"},
+                    "/runs/first", 0.75},
           .optim = {0.5, 0.25, {0.5, 0.75}, 0.125, 0.0, 400, 2.0},
           .parallel = {"4d",
                        {2, 3, 4, 5, 6},
@@ -101,7 +102,94 @@ Config everything() {
           .device = {2.5, 4, 1.5}};
 }
 
+/// The same for a U-Net, up to the keys that all kinds have.
+constexpr const char* kImages = R"([model]
+kind = "unet"
+heads = 2
+dropout = 0.25
+image = 28
+colours = 1
+channels = 48
+multipliers = [1, 3, 2]
+blocks = 1
+attention = [14, 7]
+groups = 16
+learn_sigma = true
+noise = "linear"
+noise_steps = 100
+
+[data]
+images = "/data/images"
+flip = true
+validation = 0.125
+
+[train]
+steps = 400
+batch = 12
+micro_batch = 4
+precision = "float32"
+seed = 1
+checkpoint_activations = false
+validate_every = 50
+validate_batches = 8
+log_every = 1
+ema = 0.875
+draw_every = 25
+
+[optim]
+)";
+
 class Read : public ConfigTest {};
+
+TEST_F(Read, TakesEveryKeyOfAUNet) {
+  const Config config = read(kImages);
+  Config expected;
+  expected.model.kind = "unet";
+  expected.model.heads = 2;
+  expected.model.dropout = 0.25;
+  expected.model.image = 28;
+  expected.model.colours = 1;
+  expected.model.channels = 48;
+  expected.model.multipliers = {1, 3, 2};
+  expected.model.blocks = 1;
+  expected.model.attention = {14, 7};
+  expected.model.groups = 16;
+  expected.model.learn_sigma = true;
+  expected.model.noise = config::NoiseSchedule::kLinear;
+  expected.model.noise_steps = 100;
+  expected.data.images = "/data/images";
+  expected.data.flip = true;
+  expected.data.validation = 0.125;
+  expected.train.steps = 400;
+  expected.train.batch = 12;
+  expected.train.micro_batch = 4;
+  expected.train.ema = 0.875;
+  expected.train.draw_every = 25;
+  EXPECT_EQ(config, expected);
+  const std::string text = config::to_toml(config);
+  EXPECT_EQ(text.substr(0, std::string_view(kImages).size()), kImages);
+}
+
+TEST_F(Read, AUNetHasDefaultsOfItsOwn) {
+  const std::string least = "[model]\nkind = \"unet\"\nimage = 32\nchannels = 64\n";
+  const Config config = read(least, {}, "", false);
+  EXPECT_EQ(config.model.heads, 4);
+  EXPECT_EQ(config.model.colours, 3);
+  EXPECT_EQ(config.model.multipliers, (std::vector<std::int64_t>{1, 2, 2, 2}));
+  EXPECT_EQ(config.model.attention, (std::vector<std::int64_t>{16, 8}));
+  EXPECT_EQ(config.model.groups, 32);
+  EXPECT_EQ(config.train.draw_every, 500);
+  // Attention at those of the sizes 16 and 8 that the images have.
+  const auto attention = [&](const char* image, const char* multipliers) {
+    return read(least, {concat("model.image=", image), concat("model.multipliers=", multipliers)},
+                "", false)
+        .model.attention;
+  };
+  EXPECT_EQ(attention("64", "[1, 2, 3]"), (std::vector<std::int64_t>{16}));
+  EXPECT_EQ(attention("28", "[1, 2, 3]"), (std::vector<std::int64_t>{}));
+  EXPECT_EQ(attention("16", "[1, 2]"), (std::vector<std::int64_t>{16, 8}));
+  EXPECT_EQ(attention("32", "[1]"), (std::vector<std::int64_t>{}));
+}
 
 TEST_F(Read, TakesEveryKey) {
   EXPECT_EQ(read(kEverything), everything());

@@ -95,11 +95,10 @@ TEST(Dataset, ABadTokenThatNobodySawIsFoundWhenItIsRead) {
   config::Config config = file.config();
   const train::Dataset dataset = train::open_dataset(config, {});
   const train::ReadSample read = train::read_training(dataset);
-  std::vector<std::int64_t> tokens(16);
-  std::vector<std::int64_t> targets(16);
+  const std::vector<at::Tensor> sample = {at::empty({16}, at::kLong), at::empty({16}, at::kLong)};
   const auto read_window = [&](std::int64_t window) {
     // The sample that is this window.
-    return refusal([&] { dataset.train->read_window(window, tokens.data(), targets.data()); });
+    return refusal([&] { dataset.train->read_in_order(window, sample); });
   };
   EXPECT_EQ(read_window(kUnseen / 16 - 2), "nothing was thrown");
   const std::string said = read_window(kUnseen / 16);
@@ -107,7 +106,6 @@ TEST(Dataset, ABadTokenThatNobodySawIsFoundWhenItIsRead) {
                              " is 100")),
             std::string::npos)
       << said;
-  const std::vector<at::Tensor> sample = {at::empty({16}, at::kLong), at::empty({16}, at::kLong)};
   EXPECT_EQ(refusal([&] { read(0, sample); }), "nothing was thrown");
 }
 
