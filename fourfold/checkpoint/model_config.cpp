@@ -4,6 +4,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/checkpoint/gpt2_config.hpp"
 #include "fourfold/checkpoint/llama_config.hpp"
+#include "fourfold/checkpoint/unet_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 
 namespace fourfold::checkpoint {
@@ -17,6 +18,7 @@ struct Kind {
   Json (*write)(const model::Model& model);
   model::ModelPtr (*read)(const ConfigFile& json, const std::string& folder,
                           nn::Activations activations);
+  bool has_tokens = true;  ///< its samples are texts
 };
 
 constexpr Kind kKinds[] = {
@@ -40,6 +42,17 @@ constexpr Kind kKinds[] = {
        spec.execution.activations = activations;
        return std::make_shared<model::LlamaModel>(spec);
      }},
+    {"unet", "unet",
+     [](const model::Model& model) {
+       return unet_config(dynamic_cast<const model::UNetModel&>(model).spec());
+     },
+     [](const ConfigFile& json, const std::string& folder,
+        nn::Activations activations) -> model::ModelPtr {
+       model::UNetSpec spec = read_unet_config(json, folder);
+       spec.execution.activations = activations;
+       return std::make_shared<model::UNetModel>(spec);
+     },
+     false},
 };
 
 }  // namespace
@@ -49,6 +62,7 @@ std::string model_config(const model::Model& model, std::int64_t begin_of_text,
   for (const Kind& kind : kKinds) {
     if (kind.name != model.kind()) continue;
     Json json = kind.write(model);
+    if (!kind.has_tokens) return json.dump(2) + "\n";
     const auto token = [](std::int64_t id) { return id >= 0 ? Json(id) : Json(nullptr); };
     json["bos_token_id"] = token(begin_of_text);
     json["eos_token_id"] = token(end_of_text);

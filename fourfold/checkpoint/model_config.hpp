@@ -1,4 +1,5 @@
-// config.json of a model's folder, in Hugging Face's format for the model's kind.
+// config.json of a model's folder, in Hugging Face's format for the model's kind; that of a U-Net
+// has the names of improved-diffusion's options.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
