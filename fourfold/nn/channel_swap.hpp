@@ -35,7 +35,7 @@ class ChannelSwap final : public Layer {
   /// A swap that has begun.
   class Begun;
 
-  /// Begins to send the inputs, which are contiguous and are all sent together.
+  /// Begins to send the inputs.
   std::shared_ptr<Begun> begin(const std::vector<Tensor>& inputs) const;
   /// The inputs with their channels in the other order. Differentiable. A swap that has begun must
   /// be ended, once.
@@ -46,10 +46,15 @@ class ChannelSwap final : public Layer {
   bool moves() const;
 
  private:
-  std::vector<tensor::Pending> transfer(const std::vector<Tensor>& blocks, bool back) const;
-  Tensor own_columns(const Tensor& rows, grid::Axis axis) const;
-  tensor::Pending gather(const Tensor& block, grid::Axis axis) const;
-  Tensor merge(const Tensor& stacked, grid::Axis axis) const;
+  struct Call;
+
+  bool replicated() const { return spec_.activations == Activations::kReplicated; }
+  tensor::Pending transfer(const Tensor& block, bool back) const;
+  std::vector<tensor::Pending> transfer_all(const variable_list& rows, grid::Axis split,
+                                            bool back) const;
+  std::vector<tensor::Pending> gather_all(std::vector<tensor::Pending>& blocks,
+                                          grid::Axis along) const;
+  variable_list merge_all(std::vector<tensor::Pending>& gathered, grid::Axis along) const;
 
   ChannelSwapSpec spec_;
   grid::Axis first_;   // a

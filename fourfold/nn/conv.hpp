@@ -69,13 +69,6 @@ class Conv final : public Layer {
   tensor::Pending gather_output_gradient(const Tensor& gradient) const;
   tensor::Pending reduce_input_gradient(const Tensor& partial) const;
 
-  /// Pieces of columns one below the other, as they are communicated, become columns side by side;
-  /// and the reverse.
-  Tensor merge(const Tensor& stacked, std::int64_t pieces) const;
-  Tensor stack(const Tensor& rows, std::int64_t pieces) const;
-
-  void record(const char* name, const ConvTerm& term, const Tensor& input, const Tensor& output,
-              const Tensor& weight) const;
   void add_term(Tensor& out, const ConvTerm& term, const Tensor& stacked,
                 const Tensor& weight) const;
   Tensor multiply(Call& call) const;

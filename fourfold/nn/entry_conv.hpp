@@ -12,7 +12,7 @@ struct EntryConvSpec {
   std::string name;
   std::int64_t in = 0;  ///< channels of the images
   std::int64_t out = 0;
-  kernels::ConvShape shape;
+  kernels::ConvShape shape{};
   Activations activations = Activations::kSharded;
   double deviation = 0;  ///< of the initial weights
 };
@@ -42,7 +42,6 @@ class EntryConv final : public Layer {
 
  private:
   Tensor convolve(const Tensor& images, const Tensor& weight, const Tensor& bias) const;
-  void weight_gradient(const Tensor& gradient, const Tensor& images, Parameter::Use& use) const;
 
   EntryConvSpec spec_;
   ParameterPtr weight_;

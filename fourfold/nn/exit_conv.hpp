@@ -12,7 +12,7 @@ struct ExitConvSpec {
   std::string name;
   std::int64_t in = 0;
   std::int64_t out = 0;  ///< few channels; any number
-  kernels::ConvShape shape;
+  kernels::ConvShape shape{};
   Activations activations = Activations::kSharded;
   double deviation = 0;  ///< of the initial weights
 };
@@ -46,8 +46,8 @@ class ExitConv final : public Layer {
   grid::Range own_outputs() const;
   void add_bias(Tensor& partial, const Tensor& bias) const;
   Tensor bias_gradient(const Tensor& gradient) const;
-  Tensor convolve(Call& call) const;
-  Tensor backward_products(Call& call, const Tensor& gradient) const;
+  tensor::Pending convolve(const Call& call, const Tensor& input) const;
+  variable_list backward_products(Call& call) const;
 
   ExitConvSpec spec_;
   grid::Axes axes_;  // that split the input's channels

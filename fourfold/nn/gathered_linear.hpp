@@ -51,7 +51,6 @@ class GatheredLinear final : public Layer {
 
   grid::Axes gathered_axes() const;
   Tensor multiply(Call& call, const Tensor& input) const;
-  Tensor merge(const Tensor& stacked) const;
   tensor::Pending reduce(const Tensor& gradient) const;
   variable_list backward_products(Call& call) const;
 

@@ -16,7 +16,7 @@ Tensor enlarge(const Mesh& mesh, const Tensor& rows, std::int64_t height, std::i
 
 /// The mean of every square of four pixels: average pooling by 2. `height` and `width` are those of
 /// the input, and even.
-Tensor reduce(const Mesh& mesh, const Tensor& rows, std::int64_t height, std::int64_t width,
+Tensor shrink(const Mesh& mesh, const Tensor& rows, std::int64_t height, std::int64_t width,
               std::string_view layer = {});
 
 }  // namespace fourfold::nn

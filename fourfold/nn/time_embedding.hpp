@@ -39,6 +39,8 @@ class TimeEmbedding final : public Layer {
   const GatheredLinear& second() const { return second_; }
 
  private:
+  Tensor sinusoids(const Tensor& times) const;
+
   TimeEmbeddingSpec spec_;
   GatheredLinear first_;
   GatheredLinear second_;
