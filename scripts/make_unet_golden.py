@@ -19,10 +19,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests/checkpoint/golden/unet-theirs"
-CONFIG = {"architectures": ["UNetModel"], "model_type": "unet", "image_size": 12, "in_channels": 3, "num_channels": 8,
-          "channel_mult": [1, 2, 3], "num_res_blocks": 1, "attention_resolutions": [6, 3], "num_heads": 4,
-          "num_groups": 4, "dropout": 0.0, "learn_sigma": True, "use_scale_shift_norm": True,
-          "noise_schedule": "cosine", "diffusion_steps": 1000, "torch_dtype": "float32"}
+CONFIG = {"architectures": ["FourfoldUNet"], "model_type": "fourfold-unet", "image_size": 12, "colours": 3, "channels": 8,
+          "multipliers": [1, 2, 3], "blocks_a_level": 1, "attention_sizes": [6, 3], "heads": 4, "groups": 4,
+          "dropout": 0.0, "learn_sigma": True, "noise": "cosine", "noise_steps": 1000, "torch_dtype": "float32"}
 
 
 class Residual(nn.Module):
@@ -94,17 +93,17 @@ def through(modules, x, time):
 class UNet(nn.Module):
     def __init__(self, c):
         super().__init__()
-        width, groups, heads, size = c["num_channels"], c["num_groups"], c["num_heads"], c["image_size"]
+        width, groups, heads, size = c["channels"], c["groups"], c["heads"], c["image_size"]
         time = 4 * width
         self.width = width
         self.time_embed = nn.Sequential(nn.Linear(width, time), nn.SiLU(), nn.Linear(time, time))
-        self.input_blocks = nn.ModuleList([nn.ModuleList([First(c["in_channels"], width, 3, padding=1)])])
-        now, left, levels = width, [width], c["channel_mult"]
+        self.input_blocks = nn.ModuleList([nn.ModuleList([First(c["colours"], width, 3, padding=1)])])
+        now, left, levels = width, [width], c["multipliers"]
         for level, factor in enumerate(levels):
-            for _ in range(c["num_res_blocks"]):
+            for _ in range(c["blocks_a_level"]):
                 block = [Residual(now, factor * width, time, groups)]
                 now = factor * width
-                if size in c["attention_resolutions"]: block.append(Attention(now, heads, groups))
+                if size in c["attention_sizes"]: block.append(Attention(now, heads, groups))
                 self.input_blocks.append(nn.ModuleList(block))
                 left.append(now)
             if level + 1 < len(levels):
@@ -115,15 +114,15 @@ class UNet(nn.Module):
                                            Residual(now, now, time, groups)])
         self.output_blocks = nn.ModuleList()
         for level, factor in reversed(list(enumerate(levels))):
-            for i in range(c["num_res_blocks"] + 1):
+            for i in range(c["blocks_a_level"] + 1):
                 block = [Residual(now + left.pop(), factor * width, time, groups)]
                 now = factor * width
-                if size in c["attention_resolutions"]: block.append(Attention(now, heads, groups))
-                if level > 0 and i == c["num_res_blocks"]:
+                if size in c["attention_sizes"]: block.append(Attention(now, heads, groups))
+                if level > 0 and i == c["blocks_a_level"]:
                     block.append(Twice(now))
                     size *= 2
                 self.output_blocks.append(nn.ModuleList(block))
-        outputs = c["in_channels"] * (2 if c["learn_sigma"] else 1)
+        outputs = c["colours"] * (2 if c["learn_sigma"] else 1)
         self.out = nn.Sequential(nn.GroupNorm(groups, now), nn.SiLU(), nn.Conv2d(now, outputs, 3, padding=1))
 
     def forward(self, x, times):
@@ -144,7 +143,7 @@ def main():
     net = UNet(CONFIG).eval()
     with torch.no_grad():  # so that no bias is zero and no scale is one
         for parameter in net.parameters(): parameter.add_(torch.randn_like(parameter) * 0.1)
-    images = torch.randn(2, CONFIG["in_channels"], CONFIG["image_size"], CONFIG["image_size"])
+    images = torch.randn(2, CONFIG["colours"], CONFIG["image_size"], CONFIG["image_size"])
     times = torch.tensor([3.0, 721.0])
     with torch.no_grad(): prediction = net(images, times)
     shutil.rmtree(FOLDER, ignore_errors=True)

@@ -94,20 +94,19 @@ std::int64_t ConfigFile::at_most(const char* key, std::int64_t most) const {
                            ", but it must be a whole number from 1 to ", most));
 }
 
-std::vector<std::int64_t> ConfigFile::whole_numbers(const char* key, std::size_t count,
-                                                    std::int64_t most) const {
+std::vector<std::int64_t> ConfigFile::numbers(const char* key, std::int64_t most,
+                                              std::size_t count) const {
   const auto found = json_.find(key);
-  bool fits = found != json_.end() && found->is_array() && found->size() <= count;
   std::vector<std::int64_t> all;
-  for (std::size_t i = 0; fits && i < found->size(); ++i) {
+  const bool list = found != json_.end() && found->is_array() && found->size() <= count;
+  for (std::size_t i = 0; list && i < found->size(); ++i) {
     const auto value = whole_number((*found)[i]);
-    fits = value && *value <= most;
-    if (fits) all.push_back(*value);
+    if (value && *value <= most) all.push_back(*value);
   }
-  if (fits) return all;
-  throw ConfigError(
-      concat(path_, ": ", key, found == json_.end() ? " is missing" : " = " + in_a_line(*found),
-             ", but it must be a list of up to ", count, " whole numbers from 1 to ", most));
+  if (list && all.size() == found->size()) return all;
+  throw ConfigError(concat(path_, ": ", key, found == json_.end() ? " is missing" : " is wrong",
+                           ": it must be a list of at most ", count, " whole numbers from 1 to ",
+                           most));
 }
 
 void ConfigFile::expect_json(const char* key, const Json& value) const {

@@ -199,8 +199,9 @@ void check_weights(const model::Model& model, const std::string& folder) {
   }
 }
 
-void load_weights(const model::Model& model, const model::Part& part, const std::string& folder) {
-  const formats::SafetensorsFolder files(folder);
+void load_weights(const model::Model& model, const model::Part& part, const std::string& folder,
+                  std::string_view file) {
+  const formats::SafetensorsFolder files(folder, file);
   nn::Parameters all = part.parameters();
   if (part.shared() && !part.stage().first) all.push_back(part.shared());  // a copy
   for (const nn::ParameterPtr& parameter : all) {

@@ -216,14 +216,14 @@ Tensor tensor_of(const Content& content, const std::vector<Item>& items, at::Sca
 }
 
 void write_file(const tensor::Mesh& mesh, const Content& content, const Here& here,
-                at::ScalarType type, const std::string& folder, Bytes window) {
+                at::ScalarType type, const std::string& path, Bytes window) {
   const comm::LongWork long_work = mesh.world().long_work("writing the model");
   std::vector<formats::TensorSpec> specs;
   // Vectors may be kept in a wider type, but other programs expect a file of one type.
   for (const auto& [name, items] : content.items) {
     specs.push_back({name, file_type(type), content.piece(items.front()).shape});
   }
-  formats::SafetensorsWriter writer(folder + "/model.safetensors", specs, formats::Metadata{});
+  formats::SafetensorsWriter writer(path, specs, formats::Metadata{});
   Inbox inbox(mesh.everyone(), expected_shards(mesh, content), window);
   Open open([&](std::size_t parameter) {
     return bring_together(mesh, content.owners[parameter], here, inbox);
@@ -240,13 +240,14 @@ void write_file(const tensor::Mesh& mesh, const Content& content, const Here& he
 }  // namespace
 
 void save_weights(const tensor::Mesh& mesh, const model::Stages& stages, const std::string& folder,
-                  Bytes window) {
+                  Bytes window, std::string_view file) {
   const Content content = content_of(mesh, stages);
   Here here;
   for (const nn::ParameterPtr& parameter : stages.parameters()) here[parameter->name()] = parameter;
   // All ranks process the parameters in the order of the file.
   if (mesh.everyone().rank() == 0) {
-    write_file(mesh, content, here, stages.model().execution().precision.compute, folder, window);
+    write_file(mesh, content, here, stages.model().execution().precision.compute,
+               concat(folder, "/", file), window);
   } else {
     send_shards(mesh, content, here, window);
   }

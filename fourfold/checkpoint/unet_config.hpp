@@ -1,4 +1,5 @@
-// config.json of a diffusion U-Net, with the names that improved-diffusion's options have.
+// config.json of a U-Net's folder. No other program has a format for it that says everything, so
+// the class and the keys are ours.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +11,8 @@
 namespace fourfold::checkpoint {
 
 Json unet_config(const model::UNetSpec& spec);
-/// Every value is bounded before it is used, and those that the shapes of weights show are checked
-/// against these.
+/// Every value is checked against the headers of the folder's weights, or bounded, before it is
+/// used.
 model::UNetSpec read_unet_config(const ConfigFile& json, const std::string& folder);
 
 }  // namespace fourfold::checkpoint

@@ -143,7 +143,7 @@ class Run {
     const comm::LongWork long_work = world_->long_work("making the run's folder");
     folder_ = make_run_folder(spec_.out, spec_.name);
     write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
-    files_.emplace(folder_);
+    files_.emplace(folder_, unit_of(spec_.config.model));
     for (const std::string& line : said_) files_->log(line);
     metrics_.facts = facts_of(*world_, spec_.config, data_);
     metrics_.facts.command = spec_.command;
@@ -177,7 +177,7 @@ class Run {
     if (tracer_) tracer_->end_step(number);
     if (tracer_ && tracer_->ends_with(number)) collect_traces();
     if (!first_) return;
-    const std::int64_t tokens = recipe_.model->terms(recipe_.batch);
+    const auto units = static_cast<double>(units_of_step(spec_.config));
     const FlopsPerSecond speed = flops_ / seconds;
     const StepMetrics step{.step = number,
                            .loss = result.loss,
@@ -186,7 +186,7 @@ class Run {
                            .seconds = seconds,
                            .exposed = exposed(counts),
                            .communication = communication_times(counts),
-                           .tokens_per_second = static_cast<double>(tokens) / seconds.value(),
+                           .units_per_second = units / seconds.value(),
                            .mfu = speed / metrics_.gemm_flops};
     metrics_.steps.add(step);
     files_->step(step);
@@ -222,7 +222,8 @@ class Run {
     const bool due = step.step % config.log_every == 0 || step.step == config.steps;
     if (!due && !console_->lively) return;
     const auto left = static_cast<double>(config.steps - step.step);
-    const std::string line = describe(step, config.steps, left * median(recent_));
+    const std::string line =
+        describe(step, config.steps, left * median(recent_), unit_of(spec_.config.model));
     if (due) files_->log(line);
     if (console_->lively) {
       console_->show(line);
@@ -261,12 +262,12 @@ class Run {
     metrics_.grid = grid::to_string(mesh_->grid());
     metrics_.facts.total = now() - begin_;
     const Seconds median = median_step(metrics_.steps.entries());
-    const std::int64_t tokens = recipe_.model->terms(recipe_.batch);
-    metrics_.tokens_per_second = static_cast<double>(tokens) / median.value();
+    metrics_.units_per_second = static_cast<double>(units_of_step(spec_.config)) / median.value();
     metrics_.model_flops = flops_ / median;
     metrics_.mfu = metrics_.model_flops / metrics_.gemm_flops;
-    say(concat("median step ", median, ", ", static_cast<std::int64_t>(metrics_.tokens_per_second),
-               " tokens/s, ", metrics_.model_flops, " of ", metrics_.gemm_flops,
+    say(concat("median step ", median, ", ",
+               describe_rate(metrics_.units_per_second, metrics_.facts.unit), ", ",
+               metrics_.model_flops, " of ", metrics_.gemm_flops,
                spec_.config.device.gflops > 0 ? " of all devices: mfu "
                                               : " that products reach here: mfu ",
                std::round(1000 * metrics_.mfu) / 1000));
