@@ -209,7 +209,7 @@ TEST(UNet, CountsTheFlopsOfThePapersNetworks) {
   // Forward passes of one sample, in units of 10^12.
   for (const auto& [channels, flops] : {std::pair{416, 0.173}, std::pair{1600, 2.544}}) {
     const double forward = model::UNetModel(paper_spec(channels)).flops(1).value() / 3e12;
-    EXPECT_NEAR(forward, flops, 0.0006);
+    EXPECT_NEAR(forward, flops, 0.0005 + 0.001 * flops);
   }
 }
 
