@@ -19,8 +19,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests/checkpoint/golden/unet-theirs"
-CONFIG = {"architectures": ["FourfoldUNet"], "model_type": "fourfold-unet", "image_size": 12, "colours": 3, "channels": 8,
-          "multipliers": [1, 2, 3], "blocks_a_level": 1, "attention_sizes": [6, 3], "heads": 4, "groups": 4,
+CONFIG = {"architectures": ["FourfoldUNet"], "model_type": "fourfold-unet", "image_size": 12, "colours": 3, "channels": 4,
+          "multipliers": [1, 2, 3], "blocks_a_level": 1, "attention_sizes": [6, 3], "heads": 4, "groups": 2,
           "dropout": 0.0, "learn_sigma": True, "noise": "cosine", "noise_steps": 1000, "torch_dtype": "float32"}
 
 

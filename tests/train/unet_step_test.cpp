@@ -196,6 +196,17 @@ std::string first_difference(const schedule::Schedule& a, const schedule::Schedu
   return concat(a.steps().size(), " steps against ", b.steps().size());
 }
 
+std::string by_class(const StepRecord& step) {
+  std::string text;
+  for (const tensor::MemoryClass kind :
+       {tensor::MemoryClass::kParameters, tensor::MemoryClass::kGradients,
+        tensor::MemoryClass::kOptimizer, tensor::MemoryClass::kActivations,
+        tensor::MemoryClass::kCommunication}) {
+    text += concat("\n", tensor::to_string(kind), " ", step.at_peak[kind]);
+  }
+  return text;
+}
+
 void expect_forms(const grid::Grid& grid, const Recipe& recipe) {
   on_threads(grid.ranks(), [&](comm::World& world) {
     const StepRecord real = train::record_step(world, grid, recipe, read_image);
@@ -208,9 +219,9 @@ void expect_forms(const grid::Grid& grid, const Recipe& recipe) {
     expect_on_all_ranks(world, counted(dry.counts) == expected, "counters of the dry run");
     const double ratio =
         static_cast<double>(dry.peak().value()) / static_cast<double>(real.peak().value());
-    expect_on_all_ranks(
-        world, std::abs(ratio - 1) <= 0.03,
-        concat(shown(grid, recipe), "memory of ", dry.peak(), " instead of ", real.peak()));
+    expect_on_all_ranks(world, std::abs(ratio - 1) <= 0.03,
+                        concat(shown(grid, recipe), "memory of ", dry.peak(), " instead of ",
+                               real.peak(), by_class(dry), by_class(real)));
   });
 }
 
