@@ -39,7 +39,7 @@ model::UNetSpec read_unet_config(const ConfigFile& json, const std::string& fold
   spec.multipliers = json.numbers("multipliers", kMostMultiplier, kMostLevels);
   spec.blocks = json.at_most("blocks_a_level", static_cast<std::int64_t>(files.tensors().size()));
   spec.attention = json.numbers("attention_sizes", kMostPixels, kMostLevels);
-  spec.heads = json.divisor("heads", "channels", spec.channels);
+  spec.heads = json.at_most("heads", kMostMultiplier * spec.channels);
   spec.groups = json.divisor("groups", "channels", spec.channels);
   spec.dropout = json.number("dropout", 0);
   spec.learn_sigma = json.flag("learn_sigma", false);
