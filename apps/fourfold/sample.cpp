@@ -34,8 +34,8 @@ struct SampleOptions {
   std::optional<std::int64_t> samples;  ///< the default depends on the model
   model::Sampling sampling{.temperature = 0.8, .top_k = 50};
   std::string json;
-  std::string out;  ///< of images
-  std::int64_t steps = 50;
+  std::string out;                    ///< of images
+  std::optional<std::int64_t> steps;  ///< of images; the default is 50, or all that there are
   std::string sampler = "ddim";
 };
 
@@ -195,13 +195,15 @@ int sample_with(const SampleOptions& options, const CLI::App& sample, char** arg
     throw ConfigError(concat("--sampler ", options.sampler, " must be ddim or ddpm"));
   }
   constexpr std::int64_t kImages = 64;
+  constexpr std::int64_t kSteps = 50;
+  const std::int64_t steps = std::min(kSteps, images->spec().noise.steps);
   const bool ddim = options.sampler == "ddim";
   return sample_images({.ranks = options.ranks,
                         .folder = options.folder,
                         .out = options.out,
                         .json = options.json,
                         .drawing = {.images = options.samples.value_or(kImages),
-                                    .steps = options.steps,
+                                    .steps = options.steps.value_or(steps),
                                     .sampler = ddim ? model::Sampler::kDdim : model::Sampler::kDdpm,
                                     .seed = options.sampling.seed}},
                        images->spec(), argv);
@@ -235,8 +237,7 @@ void add_sample(CLI::App& app, Command& command) {
   sample->add_option("--json", options->json,
                      "write the texts and their tokens to this file as well");
   sample->add_option("--out", options->out, "of a model of images: the PNG file to draw to");
-  sample->add_option("--steps", options->steps, "of a model of images: from noise to images")
-      ->capture_default_str();
+  sample->add_option("--steps", options->steps, "of a model of images: from noise to images (50)");
   sample
       ->add_option("--sampler", options->sampler,
                    "of a model of images: ddim, or ddpm, which needs more steps")

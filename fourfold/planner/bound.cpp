@@ -3,18 +3,22 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <numeric>
 
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/model/stages.hpp"
 #include "fourfold/plan/operation_time.hpp"
+#include "fourfold/planner/pipeline_memory.hpp"
 
 namespace fourfold::planner {
 
 using grid::Axis;
 
 namespace {
+
+/// A step is predicted from parts of it, which may make it this much shorter than it is. So bounds
+/// of whole steps must be shorter, too.
+constexpr double kInexact = 0.98;
 
 /// The share of all bytes that a member of a group of p sends in a gather or a reduce_scatter.
 double share(int p) {
@@ -164,7 +168,7 @@ Seconds link_bound(const Workload& load, const Candidate& c, std::int64_t batch,
     inside += least[axis] * links.inside[axis];
     nics += least[axis] * links.nics[axis];
   }
-  return Seconds(std::max(inside, nics));
+  return Seconds(kInexact * std::max(inside, nics));
 }
 
 Seconds compute_bound(const Workload& load, const Candidate& c, std::int64_t batch,
@@ -192,7 +196,7 @@ struct Amount {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       places[i % places.size()] += static_cast<double>(stages[i]);
       if (i < places.size()) first_chunks.push_back(static_cast<double>(stages[i]));
-      if (i % places.size() == 0) first = std::min(first, static_cast<double>(stages[i]));
+      if (i % places.size() == 0) chunks_of_first.push_back(static_cast<double>(stages[i]));
     }
   }
   /// The most and the fewest of a place.
@@ -200,9 +204,9 @@ struct Amount {
   double fewest() const { return *std::min_element(places.begin(), places.end()); }
 
   double passes;
-  std::vector<double> places;                              ///< blocks of all stages of a place
-  std::vector<double> first_chunks;                        ///< blocks of its first stage
-  double first = std::numeric_limits<double>::infinity();  ///< of the smallest stage of the first
+  std::vector<double> places;           ///< blocks of all stages of a place
+  std::vector<double> first_chunks;     ///< blocks of its first stage
+  std::vector<double> chunks_of_first;  ///< blocks of each stage of the first place
 };
 
 /// All passes of a place take as long as it takes for each of them. The place idles until the first
@@ -303,6 +307,14 @@ double overlap_of_passes(double block, double blocks, double largest, const conf
   return 2 * bytes / cluster.link(shape).bandwidth.value();
 }
 
+/// A profile of blocks that are not computed again gives a bound for those that are: waits do not
+/// become shorter, except that more compute may hide what is done along z.
+void compute_again(PassTime& pass) {
+  pass.kept = std::min(pass.block, pass.kept) + pass.forward;
+  pass.block = pass.kept;
+  pass.backward += pass.forward;
+}
+
 }  // namespace
 
 Seconds lower_bound(Profile& profile, const Workload& load, const config::Config& config,
@@ -311,18 +323,20 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   const double blocks = amount.blocks();
   const double passes = amount.passes;
   const int places = c.sizes.pipe;
-  const PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
+  PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
+  if (c.checkpoint && !profile.checkpoint()) compute_again(pass);
   const bool along_z = c.sizes.z > 1 && !config::strategy_of(c.strategy).summa;
   const double bytes = bytes_of_block(profile.memory(), config, c);
   const double block =
       places > 1 && along_z ? time_of_block(pass, bytes, blocks, config) : pass.block;
   // Without a pipeline, what is done along z in one pass may overlap with the next pass: only the
-  // compute of the other passes is sure.
+  // waits of one pass for it are sure.
+  const double other = std::min(block, pass.kept);
   const double head = places > 1 ? head_of_pass(load, c, cluster) : 0;
   const double whole = c.sizes.z > 1 && places == 1 ? 1 : passes;
-  const double computed = blocks * (pass.forward + pass.backward) + c.chunks * pass.outside;
   double step = places > 1 ? time_of_places(amount, c, block, pass.outside, head)
-                           : whole * (blocks * block + pass.outside) + (passes - whole) * computed;
+                           : whole * (blocks * block + pass.outside) +
+                                 (passes - whole) * (blocks * other + pass.outside);
   step += pass.update * amount.fewest() / (c.zero == 0 ? 1 : c.sizes.data);
   if (along_z && places > 1) {
     // At most, all waits for gathers disappear.
@@ -351,7 +365,7 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   const double inside =
       whole * own * pass.inside_load + sums * data.sum.inside + data.gather.inside;
   const double nics = whole * own * pass.nic_load + sums * data.sum.nics + data.gather.nics;
-  return Seconds(std::max({step, inside, nics}));
+  return Seconds(kInexact * std::max({step, inside, nics}));
 }
 
 namespace {
@@ -388,26 +402,25 @@ Bytes least_memory(const Workload& load, const Candidate& c) {
   return Bytes(static_cast<std::int64_t>(weights + held));
 }
 
+bool holds_sums(const Candidate& c, std::int64_t passes) {
+  return c.sizes.pipe > 1 && c.sizes.z > 1 && !c.checkpoint && passes > 1 &&
+         !config::strategy_of(c.strategy).summa;
+}
+
 Bytes least_memory(const Profile& profile, const Workload& load, const config::Config& config,
                    const Candidate& c) {
   const PassMemory& pass = profile.memory();
   const Amount amount(load, config, c);
   double held = pass.first + (amount.blocks() - 1) * pass.block;
   if (c.sizes.pipe > 1) {
-    // The first place begins so many passes of its chunks before the first of them comes back.
-    const int places = c.sizes.pipe;
-    const int ahead = c.chunks == 1 ? places : 2 * (places - 1) + (c.chunks - 1) * places + 1;
-    const double open = std::min<double>(ahead, amount.passes * c.chunks);
-    held = open * amount.first * pass.block + std::max(0.0, pass.first - pass.block);
-    // Unless blocks are computed again, gradients are summed over z when no pass is open: until
-    // then a rank holds the sums of all passes, of whole weights.
-    const bool sums = c.sizes.z > 1 && !c.checkpoint && amount.passes > 1 &&
-                      !config::strategy_of(c.strategy).summa;
+    const auto passes = static_cast<std::int64_t>(amount.passes);
     const double size = config.train.precision == config::Precision::kFloat64 ? 8 : 4;
-    const double summed = sums ? pass.weights * c.sizes.z * size * amount.places.front() : 0;
-    // With enough passes all chunks have come back once while so many passes are open.
-    const bool both = amount.passes * c.chunks > ahead + places * (c.chunks - 1);
-    held = both ? held + summed : std::max(held, summed);
+    const double sums = holds_sums(c, passes) ? pass.weights * c.sizes.z * size : 0;
+    std::vector<ChunkMemory> chunks;
+    for (const double blocks : amount.chunks_of_first) {
+      chunks.push_back({blocks * pass.block, blocks * sums});
+    }
+    held = most_held(c.sizes.pipe, passes, chunks) + std::max(0.0, pass.first - pass.block);
   }
   return Bytes(static_cast<std::int64_t>(weights_of_rank(load, c) + held));
 }

@@ -34,12 +34,17 @@ Seconds lower_bound(const Workload& load, const Candidate& candidate, std::int64
                     const cluster::Cluster& cluster);
 
 /// A longer bound, which knows what a block costs with all its waits. Left out is what is done
-/// along data and pipe, except for its bytes, the idle time of a pipeline and the update.
+/// along data and pipe, except for its bytes, the idle time of a pipeline and the update. A profile
+/// without checkpointing gives a bound for a candidate with it, too.
 Seconds lower_bound(Profile& profile, const Workload& load, const config::Config& config,
                     const Candidate& candidate, const cluster::Cluster& cluster);
 
 /// A rank holds at least this: its share of the weights, gradients and of the optimizer's state.
 Bytes least_memory(const Workload& load, const Candidate& candidate);
+/// Whether the places of a pipeline hold sums of the gradients of whole weights. Unless blocks are
+/// computed again, gradients are summed over z when no pass is open: until then a rank holds the
+/// sums of all passes.
+bool holds_sums(const Candidate& candidate, std::int64_t passes);
 /// The same with the activations of the passes that are under way at the same time.
 Bytes least_memory(const Profile& profile, const Workload& load, const config::Config& config,
                    const Candidate& candidate);

@@ -2,6 +2,7 @@
 #include "fourfold/planner/evaluate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "fourfold/base/check.hpp"
@@ -9,6 +10,8 @@
 #include "fourfold/model/stages.hpp"
 #include "fourfold/plan/compute_time.hpp"
 #include "fourfold/plan/operation_time.hpp"
+#include "fourfold/planner/bound.hpp"
+#include "fourfold/planner/pipeline_memory.hpp"
 #include "fourfold/planner/pipeline_time.hpp"
 #include "fourfold/train/setup.hpp"
 
@@ -141,16 +144,18 @@ Evaluation::Evaluation(const config::Config& config, const Candidate& candidate,
   const Nodes by_blocks = nodes_of(*std::min_element(stages.begin(), stages.end()), 1, 2);
   // The first place holds the most passes: if it needs too much, nothing else matters.
   std::vector<Recorded> first_places;
+  const FirstPlace deep =
+      places > few ? first_of_deep(config, by_blocks.at, by_blocks.weights) : FirstPlace();
+  memory_ = deep.memory;
+  if (memory_ > limit) return;
   double first = 0;
   for (std::size_t b = 0; b < by_blocks.at.size(); ++b) {
     first_places.push_back(
         record(config, candidate, {by_blocks.at[b], by_passes.at.front(), few}, 1));
     first += by_blocks.weights[b] * static_cast<double>(first_places[b].memory.value());
   }
-  const Bytes held = places > few ? memory_of_passes(config, stages, by_blocks.at[0]) : Bytes();
-  memory_ = Bytes(static_cast<std::int64_t>(first)) + held;
+  memory_ = std::max(memory_, Bytes(static_cast<std::int64_t>(first)));
   if (memory_ > limit) return;
-  memory_ = memory_ - held;
   for (std::size_t b = 0; b < by_blocks.at.size(); ++b) {
     for (std::size_t i = 0; i < by_passes.at.size(); ++i) {
       const Reduced size{by_blocks.at[b], by_passes.at[i], few};
@@ -164,8 +169,7 @@ Evaluation::Evaluation(const config::Config& config, const Candidate& candidate,
       static_cast<double>(std::max<std::int64_t>(0, passes - by_passes.at.back())) /
       static_cast<double>(by_passes.at.back() - by_passes.at.front() + (by_passes.at.size() == 1));
   sum_memory(by_blocks.weights, by_passes.at.size(), more_passes, recipe.overlap.window);
-  memory_ += held;
-  by_class_.by_class[static_cast<std::size_t>(tensor::MemoryClass::kActivations)] += held;
+  if (memory_ == deep.memory) by_class_ = deep.by_class;
 }
 
 /// Memory is linear in the blocks. Later passes take the memory of earlier ones, except that sums
@@ -199,29 +203,66 @@ void Evaluation::sum_memory(const std::vector<double>& weights, std::size_t pass
   memory_ = std::max(memory_, Bytes(static_cast<std::int64_t>(memory)));
 }
 
-/// The first place of a pipeline has as many passes under way as there are places: what those hold
-/// that a pipeline of two places does not have. What a pass holds is proportional to the blocks of
-/// the place, and follows from two pipelines that differ by one place. Both have more than two: in
-/// shorter ones the gradient of a shared table, which arrives in the last pass, may take more
-/// memory than a pass.
-Bytes Evaluation::memory_of_passes(const config::Config& config,
-                                   const std::vector<std::int64_t>& stages,
-                                   std::int64_t smallest) const {
-  constexpr std::size_t kPlaces = 2;  // of the pipeline whose stages are given
-  const auto first_place = [&](int places) {
-    const std::int64_t passes = fewest_passes(places, candidate_.chunks);
-    return record(config, candidate_, {smallest, passes, places}, 1).memory;
+/// The first place of a pipeline has more passes under way than that of one of four places, which
+/// is recorded. What a pass holds is proportional to the blocks of the place, and follows from two
+/// pipelines that differ by one place. Both have more than two: in shorter ones other things, such
+/// as the gradient of a shared table, which arrives in the last pass, or sums of gradients under
+/// way, may take more memory than passes.
+Evaluation::FirstPlace Evaluation::first_of_deep(const config::Config& config,
+                                                 const std::vector<std::int64_t>& smallest,
+                                                 const std::vector<double>& weights) const {
+  constexpr int kPlaces = 4;
+  const int chunks = candidate_.chunks;
+  const model::ModelPtr model = train::recipe_of(apply(config, candidate_)).model;
+  const auto held_by = [&](const Blocks& blocks, int places, std::int64_t passes, double pass,
+                           double sums) {
+    std::vector<ChunkMemory> all;
+    for (std::size_t i = 0; i < blocks.size();
+         i += blocks.size() / static_cast<std::size_t>(chunks)) {
+      const auto count = static_cast<double>(blocks[i]);
+      all.push_back({count * pass, count * sums});
+    }
+    return most_held(places, passes, all);
   };
-  const double pass = static_cast<double>((first_place(4) - first_place(3)).value());
-  const Blocks recorded = shortened(stages, smallest);
-  std::int64_t counts[2] = {0, 0};
-  for (std::size_t i = 0; i < stages.size(); i += kPlaces) {
-    counts[0] += stages[i];
-    counts[1] += recorded[i];
+  const auto recorded = [&](int places, std::int64_t blocks) {
+    return record(config, candidate_, {blocks, fewest_passes(places, chunks), places}, 1);
+  };
+  FirstPlace result;
+  double memory = 0;
+  double longer = 0;  // of four places, with the fewest blocks
+  std::array<double, tensor::kMemoryClasses> by_class{};
+  for (std::size_t b = 0; b < smallest.size(); ++b) {
+    const Recorded one = recorded(kPlaces, smallest[b]);
+    if (b == 0) longer = static_cast<double>(one.memory.value());
+    memory += weights[b] * static_cast<double>(one.memory.value());
+    for (std::size_t i = 0; i < by_class.size(); ++i) {
+      by_class[i] += weights[b] * static_cast<double>(one.by_class.by_class[i].value());
+    }
   }
-  const double share = static_cast<double>(counts[0]) / static_cast<double>(counts[1]);
-  const double more = candidate_.sizes.pipe - static_cast<double>(kPlaces);
-  return Bytes(static_cast<std::int64_t>(std::max(0.0, pass) * more * share));
+  const Blocks stages = stages_of(*model, candidate_, kPlaces);
+  const Blocks few = shortened(stages, smallest[0]);
+  const auto open = [&](int places) {
+    return held_by(few, places, fewest_passes(places, chunks), 1, 0);
+  };
+  const auto shorter = static_cast<double>(recorded(kPlaces - 1, smallest[0]).memory.value());
+  const double pass = std::max(0.0, longer - shorter) / (open(kPlaces) - open(kPlaces - 1));
+  const double sums = holds_sums(candidate_, passes_) ? bytes_of_sums(*model) : 0;
+  const double held = held_by(stages, candidate_.sizes.pipe, passes_, pass, sums) -
+                      held_by(stages, kPlaces, fewest_passes(kPlaces, chunks), pass, sums);
+  by_class[static_cast<std::size_t>(tensor::MemoryClass::kActivations)] += held;
+  result.memory = Bytes(static_cast<std::int64_t>(memory + held));
+  for (std::size_t i = 0; i < by_class.size(); ++i) {
+    result.by_class.by_class[i] = Bytes(static_cast<std::int64_t>(std::max(0.0, by_class[i])));
+  }
+  return result;
+}
+
+/// Of the gradients of a block's weights, gathered along z.
+double Evaluation::bytes_of_sums(const model::Model& model) const {
+  const std::int64_t elements =
+      model.with_blocks(2)->parameter_count() - model.with_blocks(1)->parameter_count();
+  const auto size = static_cast<double>(c10::elementSize(model.execution().precision.master));
+  return static_cast<double>(elements) * size / (candidate_.sizes.x * candidate_.sizes.y);
 }
 
 Evaluation::Traced Evaluation::trace(const grid::Placement& placement,

@@ -74,8 +74,16 @@ class Evaluation {
 
   void sum_memory(const std::vector<double>& weights, std::size_t passes, double more_passes,
                   std::int64_t window);
-  Bytes memory_of_passes(const config::Config& config, const std::vector<std::int64_t>& stages,
-                         std::int64_t smallest) const;
+  /// What the first place of a pipeline holds.
+  struct FirstPlace {
+    Bytes memory;
+    tensor::MemoryUse by_class;
+  };
+  /// Of a pipeline of many places, from dry runs of shorter ones. `smallest` are the blocks of the
+  /// smallest stage in each dry run, and `weights` say how much each counts.
+  FirstPlace first_of_deep(const config::Config& config, const std::vector<std::int64_t>& smallest,
+                           const std::vector<double>& weights) const;
+  double bytes_of_sums(const model::Model& model) const;
   double correction(const std::vector<plan::Replayed>& replayed, const grid::Placement& placement,
                     const cluster::Cluster& cluster) const;
 

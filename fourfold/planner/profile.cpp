@@ -93,7 +93,8 @@ Schedule without(const Schedule& step, const std::function<bool(const Issue&)>& 
   return result;
 }
 
-Profile::Profile(const config::Config& config, const ProfileKey& key) : pipeline_(key.pipeline) {
+Profile::Profile(const config::Config& config, const ProfileKey& key)
+    : checkpoint_(key.checkpoint), pipeline_(key.pipeline) {
   Candidate candidate;
   candidate.strategy = key.summa ? "summa2.5d" : "4d";
   // The middle one of three places has blocks only.
@@ -117,7 +118,7 @@ Profile::Profile(const config::Config& config, const ProfileKey& key) : pipeline
     recipe.overlap.keep = key.keep * blocks;
     const train::StepRecord step = train::dry_run(grid, grid.rank_of(coord), recipe);
     passes_.push_back(without(step.schedule, pipeline_ ? not_in_every_pass : along_replicas));
-    if (pipeline_) kept_.push_back(without(step.schedule, along_z));
+    if (pipeline_ || key.z > 1) kept_.push_back(without(step.schedule, along_z));
     updates_.push_back(updates_of(step.schedule));
     using tensor::MemoryClass;
     const tensor::MemoryUse& peak = step.at_peak;
@@ -171,7 +172,8 @@ PassTime Profile::priced(const grid::Grid& grid, const cluster::Cluster& cluster
   for (std::size_t i = 0; i < 2; ++i) {
     const plan::ReplayOptions bound{.never_in_the_way = true};
     steps[i] = plan::replay({passes_[i]}, grid, cluster, bound).step.value();
-    kept[i] = pipeline_ ? plan::replay({kept_[i]}, grid, cluster, bound).step.value() : steps[i];
+    kept[i] =
+        kept_.empty() ? steps[i] : plan::replay({kept_[i]}, grid, cluster, bound).step.value();
     sums[i] = compute_of(passes_[i], cluster);
     for (const Step& one : (pipeline_ ? kept_ : passes_)[i].steps()) {
       const auto* issue = std::get_if<Issue>(&one);

@@ -58,6 +58,8 @@ class Profile {
   Profile(const config::Config& config, const ProfileKey& key);
 
   const PassMemory& memory() const { return memory_; }
+  /// Whether it is of blocks that are computed again.
+  bool checkpoint() const { return checkpoint_; }
   /// The times in this grid, whose x, y and z are those of the key. May be called by several
   /// threads.
   PassTime time(const grid::Grid& grid, const cluster::Cluster& cluster);
@@ -72,6 +74,7 @@ class Profile {
 
   PassTime priced(const grid::Grid& grid, const cluster::Cluster& cluster) const;
 
+  bool checkpoint_ = false;
   bool pipeline_;
   std::vector<schedule::Schedule> passes_;  // of one and of two blocks
   std::vector<schedule::Schedule> kept_;    // the same without gathers along z, for a pipeline

@@ -47,11 +47,18 @@ struct Considered {
   std::size_t grid = 0;
 };
 
+/// What the bound of a candidate is from.
+enum class BoundBy {
+  kFlops,  ///< needs no dry run
+  kPlain,  ///< the profile of blocks that are not computed again, although its blocks are
+  kProfile,
+};
+
 /// A candidate that is still open. The smallest bound is next.
 struct Open {
   double bound = 0;
   std::size_t candidate = 0;
-  bool refined = false;  ///< whether the bound is that of its profile
+  BoundBy by = BoundBy::kFlops;
 
   bool operator<(const Open& other) const {
     return std::tie(other.bound, other.candidate) < std::tie(bound, candidate);
@@ -93,7 +100,7 @@ class Search {
   std::optional<Open> next(std::unique_lock<std::mutex>& lock);
   void refine(Open open);
   void evaluate(const Open& open);
-  Bounds bounds_of(const Considered& considered) const;
+  Bounds bounds_of(const Considered& considered, BoundBy by) const;
   Bytes least_memory_of(const Candidate& candidate) const {
     return least_memory(known_->profiles().of(candidate), load_, *config_, candidate);
   }
@@ -158,7 +165,7 @@ void Search::collect(const config::Strategy& strategy) {
     if (sizes != candidate.sizes) add_grid(candidate);  // they come one grid after the other
     sizes = candidate.sizes;
     const std::size_t grid = grids_.size() - 1;
-    open_.push({first_bound(candidate, grids_[grid]), considered_.size(), false});
+    open_.push({first_bound(candidate, grids_[grid]), considered_.size()});
     considered_.push_back({std::move(candidate), grid});
   }
 }
@@ -188,7 +195,7 @@ void Search::work() {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      open->refined ? evaluate(*open) : refine(*open);
+      open->by == BoundBy::kProfile ? evaluate(*open) : refine(*open);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -199,9 +206,11 @@ void Search::work() {
   }
 }
 
-Bounds Search::bounds_of(const Considered& considered) const {
+Bounds Search::bounds_of(const Considered& considered, BoundBy by) const {
   Candidate candidate = considered.candidate;
-  Profile& profile = known_->profiles().of(candidate);
+  Candidate profiled_as = candidate;
+  if (by == BoundBy::kPlain) profiled_as.checkpoint = false;
+  Profile& profile = known_->profiles().of(profiled_as);
   const OneGrid& grid = grids_[considered.grid];
   Bounds bounds;
   for (std::size_t i = 0; i < grid.placements.size(); ++i) {
@@ -218,12 +227,13 @@ Bounds Search::bounds_of(const Considered& considered) const {
 /// Finds a longer bound of the candidate, and leaves it open.
 void Search::refine(Open open) {
   const Considered& considered = considered_[open.candidate];
-  const Bytes least = least_memory_of(considered.candidate);
+  const bool plain = considered.candidate.checkpoint && open.by == BoundBy::kFlops;
+  open.by = plain ? BoundBy::kPlain : BoundBy::kProfile;
+  const Bytes least = plain ? Bytes() : least_memory_of(considered.candidate);
   const bool fits = least <= spec_->memory;
-  if (fits) open.bound = std::max(open.bound, bounds_of(considered).front().first);
-  open.refined = true;
+  if (fits) open.bound = std::max(open.bound, bounds_of(considered, open.by).front().first);
   const std::lock_guard lock(mutex_);
-  ++result_.refined;
+  result_.refined += plain ? 0 : 1;
   if (!fits) return reject_for_memory(considered.candidate, least);
   open_.push(open);
 }
@@ -236,7 +246,7 @@ void Search::evaluate(const Open& open) {
   std::int64_t below = memory < least_memory_of(considered.candidate) ? 1 : 0;
   std::optional<Predicted> best;
   if (memory <= spec_->memory) {
-    for (const auto& [bound, placement] : bounds_of(considered)) {
+    for (const auto& [bound, placement] : bounds_of(considered, BoundBy::kProfile)) {
       {
         const std::lock_guard lock(mutex_);
         const double least = best ? best->step.value() : kNever;

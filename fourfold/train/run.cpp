@@ -93,8 +93,7 @@ class Run {
       step(number, read);
       const bool due = config.validate_every > 0 && number % config.validate_every == 0;
       if (due || number == config.steps) validate(number);
-      const bool draws = draws_ && number % config.draw_every == 0;
-      if (draws || (draws_ && number == config.steps)) draw(number);
+      if (draws_ && (number % config.draw_every == 0 || number == config.steps)) draw(number);
     }
   }
 

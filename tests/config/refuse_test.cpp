@@ -395,58 +395,5 @@ TEST_F(Refuse, AnyBytesInOneLine) {
   }
 }
 
-TEST_F(Refuse, KeysOfAnotherKind) {
-  EXPECT_EQ(set("model.image=8"), "--set: model.image is no key of model.kind = \"gpt\"");
-  EXPECT_EQ(set("train.draw_every=8"), "--set: train.draw_every is no key of model.kind = \"gpt\"");
-  EXPECT_EQ(set("data.images=/a"),
-            "--set: data.images is no key of model.kind = \"gpt\", whose data is data.text or "
-            "data.tokens");
-  const std::string images = "[model]\nkind = \"unet\"\nimage = 28\nchannels = 64\n";
-  const auto of_images = [&](const std::string& text, bool needs_data = false) {
-    return refusal(images + text, {}, "", needs_data);
-  };
-  for (const char* name : {"vocab", "width", "layers", "context", "kv_heads", "hidden"}) {
-    EXPECT_EQ(of_images(concat(name, " = 1\n")),
-              concat("gpt.toml:5: model.", name, " is no key of model.kind = \"unet\""));
-  }
-  for (const char* name : {"text", "tokens", "validation_tokens", "tokenizer_from", "cache"}) {
-    EXPECT_EQ(of_images(concat("[data]\n", name, " = \"a\"\n")),
-              concat("gpt.toml:6: data.", name,
-                     " is no key of model.kind = \"unet\", whose data is data.images"));
-  }
-}
-
-TEST_F(Refuse, UNetsThatCannotBe) {
-  const std::string images = "[model]\nkind = \"unet\"\nimage = 28\nchannels = 64\n";
-  const auto of_images = [&](const std::string& text, bool needs_data = false) {
-    return refusal(images + text, {}, "", needs_data);
-  };
-  const std::string three = "multipliers = [1, 2, 2]\n";
-  EXPECT_EQ(of_images(three, true),
-            "gpt.toml: data.images (a file of images in the format IDX, or a folder of PNG files) "
-            "must be given");
-  EXPECT_EQ(refusal("[model]\nkind = \"unet\"\nchannels = 64\n", {}, "", false),
-            "gpt.toml: model.image is missing; it must be a whole number of at least 1");
-  EXPECT_EQ(
-      of_images(three + "attention = [14, 8]\n"),
-      "gpt.toml:6: model.attention = [14, 8] has 8, but the sizes of the images at the levels "
-      "are 28, 14, 7");
-  EXPECT_EQ(of_images(""),
-            "gpt.toml:3: model.image = 28 cannot be halved 3 times, as model.multipliers = [1, 2, "
-            "2, 2] (the default) asks for: each of its numbers but the first halves the image");
-  EXPECT_EQ(of_images("colours = 2\n"), "gpt.toml:5: model.colours = 2 must be 1 or 3");
-  EXPECT_EQ(
-      of_images("multipliers = []\n"),
-      "gpt.toml:5: model.multipliers = [] must be a list of whole numbers of at least 1, such "
-      "as [1, 2, 2, 2]");
-  EXPECT_SAYS(of_images("attention = [0]\n"), "such as [16, 8]");
-  EXPECT_EQ(of_images("noise = \"pink\"\n"),
-            "gpt.toml:5: model.noise = \"pink\" must be \"cosine\" or \"linear\"");
-  EXPECT_EQ(of_images("noise_steps = 1\n"),
-            "gpt.toml:5: model.noise_steps = 1 must be a whole number of at least 2");
-  EXPECT_EQ(set("train.ema=1.0"),
-            "--set: train.ema = 1.0 must be a number of at least 0 and below 1");
-}
-
 }  // namespace
 }  // namespace fourfold::test

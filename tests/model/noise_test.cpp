@@ -140,7 +140,7 @@ TEST(NoiseDraws, AddedNoiseIsTheDrawnOne) {
   EXPECT_TRUE(model::draw_noise(meta, 0, key).is_meta());
 }
 
-TEST(NoiseDraws, ATrainingStepHasItsOwnAndValidationsHaveThesame) {
+TEST(NoiseDraws, ATrainingStepHasItsOwnAndValidationsHaveTheSame) {
   const auto keys = [](std::uint64_t seed, std::uint64_t step, bool training) {
     return model::NoiseKeys(seed, {.step = step}, training);
   };

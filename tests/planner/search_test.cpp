@@ -173,6 +173,13 @@ double expect_bounds(const Config& config, const cluster::Cluster& cluster,
     EXPECT_LE(planner::lower_bound(load, candidate, config.train.batch, cluster), one.step)
         << to_string(candidate);
     EXPECT_LE(bound, one.step) << to_string(candidate);
+    if (candidate.checkpoint) {
+      Candidate plain = candidate;
+      plain.checkpoint = false;
+      EXPECT_LE(planner::lower_bound(profiles.of(plain), load, config, candidate, cluster),
+                one.step)
+          << to_string(candidate);
+    }
     EXPECT_LE(planner::least_memory(load, candidate), one.memory) << to_string(candidate);
     EXPECT_LE(planner::least_memory(profile, load, config, candidate), one.memory)
         << to_string(candidate);
@@ -331,7 +338,7 @@ TEST(Search, ShortPipelinesGiveDeepOnes) {
     const Seconds expected = plan::replay(whole.places, grid::Grid(sizes), cluster).step;
     const Predicted found = Evaluation(config, candidate).price(grid::kDefaultPlacement, cluster);
     EXPECT_NEAR(found.step / expected, 1, 0.05) << to_string(candidate) << ", links " << links;
-    EXPECT_NEAR(found.memory / whole.memory, 1.02, 0.04) << to_string(candidate);
+    EXPECT_NEAR(found.memory / whole.memory, 1, 0.05) << to_string(candidate);
   };
   for (const double links : {1e7, 1e8}) {
     check({.pipe = 4}, 1, 2, links);
@@ -341,6 +348,60 @@ TEST(Search, ShortPipelinesGiveDeepOnes) {
   }
   check({.y = 2, .pipe = 8}, 1, 2, 1e8);
   check({.y = 2, .pipe = 8}, 2, 2, 1e8);
+}
+
+/// With few passes not all chunks have come back while the most passes are open.
+TEST(Search, ShortPipelinesGiveTheMemoryOfDeepOnes) {
+  Config config = config_of();
+  config.model.width = 192;
+  config.model.layers = 32;
+  config.train.batch = 32;
+  config.overlap.window_mib = 1;
+  const planner::Workload load = load_of(config);
+  planner::Profiles profiles(config);
+  for (const std::int64_t micro_batch : {4, 2}) {
+    for (const int z : {1, 2}) {
+      for (const int chunks : {1, 2, 4}) {
+        Candidate candidate;
+        candidate.sizes = {.y = 2, .z = z, .pipe = 8};
+        candidate.chunks = chunks;
+        candidate.micro_batch = micro_batch;
+        const std::int64_t in_stage = config.model.layers / 8 / chunks;
+        const Bytes whole =
+            planner::record(config, candidate, {in_stage, config.train.batch / micro_batch, 8}, 1)
+                .memory;
+        const Bytes found = Evaluation(config, candidate).memory();
+        EXPECT_NEAR(found / whole, 1.0, 0.05) << to_string(candidate);
+        const Bytes least = planner::least_memory(profiles.of(candidate), load, config, candidate);
+        EXPECT_LE(least, whole) << to_string(candidate);
+        EXPECT_GT(least / whole, 0.5) << to_string(candidate);
+      }
+    }
+  }
+}
+
+/// A step of several passes without a pipeline: waits along x and y are in each of them, and those
+/// along z may overlap with the pass before.
+TEST(Search, NoPassesThatGatherAreShorterThanTheirBounds) {
+  Config config = config_of();
+  config.model.width = 192;
+  config.model.layers = 4;
+  config.train.batch = 32;
+  SearchSpec spec = spec_of(8);
+  spec.strategies = {"4d"};
+  spec.freedom.grid = spec.freedom.zero = spec.freedom.activations = false;
+  for (const grid::Sizes& sizes :
+       {grid::Sizes{.y = 2, .z = 2, .data = 2}, grid::Sizes{.y = 2, .z = 4},
+        grid::Sizes{.x = 2, .y = 2, .z = 2}, grid::Sizes{.z = 8}}) {
+    config.parallel.sizes = sizes;
+    config.parallel.given = true;
+    for (const std::int64_t keep : {0, 4}) {
+      config.overlap.keep_mib = keep;
+      config.overlap.window_mib = 4 - keep / 2;
+      expect_bounds(config, slow_cluster(1e9), spec);
+      expect_bounds(config, slow_cluster(1e7), spec);
+    }
+  }
 }
 
 /// Without sends, and with as many passes as fill the pipeline.
