@@ -94,10 +94,11 @@ class Stage final : public model::Part {
                ? 2
                : 1;
   }
-  Tensor empty_hidden(const nn::Batch& part) const override {
+  std::vector<Tensor> empty_hidden(const nn::Batch& part, model::End end) const override {
+    if (end == model::End::kInput ? stage().first : stage().last) return {};
     const std::int64_t rows = nn::hidden_rows(*mesh_, part, nn::Activations::kSharded).size();
-    return at::empty({rows, kWidth / mesh_->size(Axis::kX)},
-                     at::TensorOptions(at::kDouble).device(mesh_->device()));
+    return {at::empty({rows, kWidth / mesh_->size(Axis::kX)},
+                      at::TensorOptions(at::kDouble).device(mesh_->device()))};
   }
   std::vector<nn::Parameters> groups() const override { return {parameters()}; }
   tensor::GatherOrder gatherables() const override {
@@ -108,7 +109,9 @@ class Stage final : public model::Part {
     return all;
   }
   bool counts_loss() const override { return true; }  // no two ranks have the same elements
-  double block_flops(const nn::Batch& batch) const override { return blocks_[0]->flops(batch); }
+  double block_flops(std::int64_t, const nn::Batch& batch) const override {
+    return blocks_[0]->flops(batch);  // all blocks are alike
+  }
 
  private:
   /// This rank's rows and columns of the samples of its data and z.

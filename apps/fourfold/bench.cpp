@@ -124,10 +124,13 @@ void bench(comm::World& world, const BenchOptions& options, config::Config confi
   const train::Dataset data = train::open_shared_dataset(world, config, console.show);
   const train::Bench result = measure(world, options, config, data, console);
   if (world.rank() != 0) return;
-  std::printf("\n%d ranks, %lld steps each, of %lld sequences of %lld tokens; MB are 10^6 bytes\n",
-              world.size(), static_cast<long long>(options.steps),
-              static_cast<long long>(config.train.batch),
-              static_cast<long long>(config.model.context));
+  const std::string sample =
+      config.model.has_images()
+          ? concat("images of ", config.model.image, " x ", config.model.image)
+          : concat("sequences of ", config.model.context, " tokens");
+  std::printf("\n%d ranks, %lld steps each, of %lld %s; MB are 10^6 bytes\n", world.size(),
+              static_cast<long long>(options.steps), static_cast<long long>(config.train.batch),
+              sample.c_str());
   std::printf("\n%s", train::to_table(result).c_str());
   const std::string accuracy = options.plans.empty() ? std::string() : accuracy_of(result);
   if (!accuracy.empty()) std::printf("\npredicted and measured steps of %s\n", accuracy.c_str());

@@ -10,6 +10,7 @@
 #include "fourfold/base/file.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/formats/schedule_json.hpp"
+#include "fourfold/train/dataset.hpp"
 #include "fourfold/train/device.hpp"
 #include "fourfold/train/dry_run.hpp"
 #include "fourfold/train/settle.hpp"
@@ -79,7 +80,8 @@ struct Result {
   ComputeTables compute;
   Bytes memory;  ///< the memory of a rank
 
-  std::int64_t tokens() const { return recipe.model->terms(recipe.batch); }
+  std::string unit;        ///< what data is counted in: tokens or images
+  std::int64_t units = 0;  ///< of a step
 };
 
 Json to_json(const Result& result) {
@@ -87,7 +89,7 @@ Json to_json(const Result& result) {
                {"ranks", result.grid.ranks()},
                {"rank", result.rank},
                {"ranks_per_host", result.ranks_per_host},
-               {"tokens_per_step", result.tokens()},
+               {result.unit + "_per_step", result.units},
                {"flops", result.compute.flops.value()},
                {"model_flops", result.recipe.model->flops(result.recipe.batch).value()}};
   if (result.device.any()) json["device_seconds"] = result.compute.time.value();
@@ -172,8 +174,9 @@ void print_compute(const ComputeTables& compute) {
 void print(const Result& result) {
   std::printf("%s, rank %d\n", grid::to_string(result.grid).c_str(), result.rank);
   std::printf("%s\n", hosts_of(result).c_str());
-  std::printf("one step of %lld tokens: %s on this rank, %s for the whole model\n",
-              static_cast<long long>(result.tokens()), to_string(result.compute.flops).c_str(),
+  std::printf("one step of %lld %s: %s on this rank, %s for the whole model\n",
+              static_cast<long long>(result.units), result.unit.c_str(),
+              to_string(result.compute.flops).c_str(),
               to_string(result.recipe.model->flops(result.recipe.batch)).c_str());
   if (result.device.any()) {
     std::printf("a device of %s computes for %s of it\n", to_string(result.device).c_str(),
@@ -211,6 +214,8 @@ int run(const DryrunOptions& options) {
   const train::RankMemory memory = train::memory_for_dry_run(config);
   const std::string chosen = train::settle_grid(config, ranks, memory);
   Result result;
+  result.unit = train::unit_of(config.model);
+  result.units = train::units_of_step(config);
   result.grid = grid::Grid(config.parallel.sizes, config.parallel.placement);
   result.rank = options.rank;
   result.memory = memory.bytes;

@@ -109,6 +109,11 @@ void end_progress() {
 /// The table of the paper's model, which knows communication only.
 int published(const PlanOptions& options, const config::Config& config,
               const cluster::Cluster& cluster) {
+  if (config.model.has_images()) {
+    throw ConfigError(concat("--cost ", options.cost,
+                             " is the published model of transformers; leave it out for a model of "
+                             "images"));
+  }
   const auto variant =
       options.cost == "published" ? plan::Published::kAsPublished : plan::Published::kCorrected;
   const plan::PublishedModel model{.width = config.model.width,

@@ -1,4 +1,4 @@
-// fourfold sample: generates text with a trained model.
+// fourfold sample: generates text or draws images with a trained model.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
@@ -20,6 +20,7 @@
 
 #include "apps/fourfold/commands.hpp"
 #include "apps/fourfold/ranks.hpp"
+#include "apps/fourfold/sample_images.hpp"
 
 namespace fourfold::app {
 
@@ -30,9 +31,12 @@ struct SampleOptions {
   std::string folder;
   std::string prompt;
   std::int64_t tokens = 100;
-  std::int64_t samples = 1;
+  std::optional<std::int64_t> samples;  ///< the default depends on the model
   model::Sampling sampling{.temperature = 0.8, .top_k = 50};
   std::string json;
+  std::string out;                    ///< of images
+  std::optional<std::int64_t> steps;  ///< of images; the default is 50, or all that there are
+  std::string sampler = "ddim";
 };
 
 /// The folder's model, for continuing a single text. With replicated activations no rows have to
@@ -63,7 +67,7 @@ void check(const SampleOptions& options) {
     if (!condition) throw ConfigError(message);
   };
   require(options.tokens >= 1, "--tokens must be at least 1");
-  require(options.samples >= 1, "--samples must be at least 1");
+  require(options.samples.value_or(1) >= 1, "--samples must be at least 1");
   require(options.sampling.temperature >= 0 && std::isfinite(options.sampling.temperature),
           "--temperature must be a number of at least 0");
   require(options.sampling.top_k >= 0, "--top-k must be at least 0");
@@ -139,13 +143,13 @@ void run(comm::World& world, const SampleOptions& options) {
   const std::unique_ptr<model::Part> part = model->make(mesh, 1, model->whole());
   {
     const comm::LongWork long_work = world.long_work("loading the weights");
-    checkpoint::load_weights(*model, *part, options.folder);
+    checkpoint::load_weights(*model, *part, options.folder, weights_in(options.folder));
   }
   const model::Transformer& transformer = text_model(*part);
   const Start start = start_of(*tokenizer, transformer.frame().vocabulary, options);
   nlohmann::json texts = nlohmann::json::array();
   nlohmann::json tokens = nlohmann::json::array();
-  for (std::int64_t i = 0; i < options.samples; ++i) {
+  for (std::int64_t i = 0; i < options.samples.value_or(1); ++i) {
     if (i > 0 && world.rank() == 0) std::fputs("----\n", stdout);
     Continued one = continue_text(mesh, transformer, *tokenizer, start, options, i);
     texts.push_back(std::move(one.text));
@@ -158,11 +162,59 @@ void run(comm::World& world, const SampleOptions& options) {
              json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
+/// Throws ConfigError when one of these options was given.
+void refuse_given(const CLI::App& sample, const std::vector<const char*>& names,
+                  const std::string& folder, const char* what_it_does) {
+  for (const char* name : names) {
+    if (sample.count(name) == 0) continue;
+    throw ConfigError(
+        concat(name, " does not go with the model in ", folder, ", which ", what_it_does));
+  }
+}
+
+int sample_text(const SampleOptions& options, const model::Model& model, char** argv) {
+  check(options);
+  // These checks find errors that would occur on every rank before any rank is started.
+  static_cast<void>(data::load_tokenizer(options.folder));
+  static_cast<void>(sampling_grid(model, options.ranks.ranks.value_or(1)));
+  return run_on_ranks(options.ranks, argv, [&](comm::World& world) { run(world, options); });
+}
+
+int sample_with(const SampleOptions& options, const CLI::App& sample, char** argv) {
+  const std::string unfinished = train::why_no_model(options.folder);
+  if (!unfinished.empty()) throw ConfigError(unfinished);
+  const model::ModelPtr model = model_in(options.folder);
+  const auto* images = dynamic_cast<const model::UNetModel*>(model.get());
+  if (images == nullptr) {
+    refuse_given(sample, {"--out", "--steps", "--sampler"}, options.folder, "writes text");
+    return sample_text(options, *model, argv);
+  }
+  refuse_given(sample, {"--prompt", "--tokens", "--temperature", "--top-k"}, options.folder,
+               "draws images");
+  if (options.sampler != "ddim" && options.sampler != "ddpm") {
+    throw ConfigError(concat("--sampler ", options.sampler, " must be ddim or ddpm"));
+  }
+  constexpr std::int64_t kImages = 64;
+  constexpr std::int64_t kSteps = 50;
+  const std::int64_t steps = std::min(kSteps, images->spec().noise.steps);
+  const bool ddim = options.sampler == "ddim";
+  return sample_images({.ranks = options.ranks,
+                        .folder = options.folder,
+                        .out = options.out,
+                        .json = options.json,
+                        .drawing = {.images = options.samples.value_or(kImages),
+                                    .steps = options.steps.value_or(steps),
+                                    .sampler = ddim ? model::Sampler::kDdim : model::Sampler::kDdpm,
+                                    .seed = options.sampling.seed}},
+                       images->spec(), argv);
+}
+
 }  // namespace
 
 void add_sample(CLI::App& app, Command& command) {
   auto options = std::make_shared<SampleOptions>();
-  CLI::App* sample = app.add_subcommand("sample", "continues a text with a trained model");
+  CLI::App* sample =
+      app.add_subcommand("sample", "continues a text, or draws images, with a trained model");
   sample
       ->add_option("folder", options->folder,
                    "a run's folder, or one with a model of Hugging Face's")
@@ -170,30 +222,29 @@ void add_sample(CLI::App& app, Command& command) {
       ->option_text("RUN_DIR");
   sample->add_option("--prompt", options->prompt, "the text to continue");
   sample->add_option("--tokens", options->tokens, "how many to add")->capture_default_str();
-  sample->add_option("--samples", options->samples, "how many continuations")
-      ->capture_default_str();
+  sample->add_option("--samples", options->samples,
+                     "how many continuations (1), or how many images (64)");
   sample
       ->add_option("--temperature", options->sampling.temperature,
                    "0 always takes the likeliest token, 1 draws as the model says")
       ->capture_default_str();
   sample->add_option("--top-k", options->sampling.top_k, "draw from the likeliest so many; 0: all")
       ->capture_default_str();
-  sample->add_option("--seed", options->sampling.seed, "another one gives another text")
+  sample
+      ->add_option("--seed", options->sampling.seed,
+                   "another one gives another text, or other images")
       ->capture_default_str();
   sample->add_option("--json", options->json,
                      "write the texts and their tokens to this file as well");
+  sample->add_option("--out", options->out, "of a model of images: the PNG file to draw to");
+  sample->add_option("--steps", options->steps, "of a model of images: from noise to images (50)");
+  sample
+      ->add_option("--sampler", options->sampler,
+                   "of a model of images: ddim, or ddpm, which needs more steps")
+      ->capture_default_str();
   add_rank_options(*sample, options->ranks);
-  sample->callback([options, &command] {
-    command = [options](char** argv) {
-      check(*options);
-      // These checks find errors that would occur on every rank before any rank is started.
-      const std::string unfinished = train::why_no_model(options->folder);
-      if (!unfinished.empty()) throw ConfigError(unfinished);
-      static_cast<void>(data::load_tokenizer(options->folder));
-      static_cast<void>(
-          sampling_grid(*model_in(options->folder), options->ranks.ranks.value_or(1)));
-      return run_on_ranks(options->ranks, argv, [&](comm::World& world) { run(world, *options); });
-    };
+  sample->callback([options, sample, &command] {
+    command = [options, sample](char** argv) { return sample_with(*options, *sample, argv); };
   });
 }
 

@@ -94,6 +94,21 @@ std::int64_t ConfigFile::at_most(const char* key, std::int64_t most) const {
                            ", but it must be a whole number from 1 to ", most));
 }
 
+std::vector<std::int64_t> ConfigFile::numbers(const char* key, std::int64_t most,
+                                              std::size_t count) const {
+  const auto found = json_.find(key);
+  std::vector<std::int64_t> all;
+  const bool list = found != json_.end() && found->is_array() && found->size() <= count;
+  for (std::size_t i = 0; list && i < found->size(); ++i) {
+    const auto value = whole_number((*found)[i]);
+    if (value && *value <= most) all.push_back(*value);
+  }
+  if (list && all.size() == found->size()) return all;
+  throw ConfigError(concat(path_, ": ", key, found == json_.end() ? " is missing" : " is wrong",
+                           ": it must be a list of at most ", count, " whole numbers from 1 to ",
+                           most));
+}
+
 void ConfigFile::expect_json(const char* key, const Json& value) const {
   const auto found = json_.find(key);
   if (found == json_.end() || found->is_null() || *found == value) return;

@@ -32,6 +32,8 @@ class ConfigFile {
   std::int64_t divisor(const char* key, const char* of, std::int64_t number) const;
   /// A whole number from 1 to `most`.
   std::int64_t at_most(const char* key, std::int64_t most) const;
+  /// A list of at most `count` whole numbers, each from 1 to `most`; may be empty.
+  std::vector<std::int64_t> numbers(const char* key, std::int64_t most, std::size_t count) const;
   /// If the key is given it must have this value. The default is the architecture's own value.
   template <class Value>
   void expect(const char* key, const Value& value) const {

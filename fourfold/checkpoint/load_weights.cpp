@@ -91,7 +91,7 @@ std::vector<Rows> rows_of(const FileTensor& wanted, const grid::Range& block) {
     std::int64_t place = wanted.order.empty() ? row : wanted.order[static_cast<std::size_t>(row)];
     std::size_t piece = 0;
     while (place >= wanted.pieces[piece].rows()) place -= wanted.pieces[piece++].rows();
-    all[piece].in_piece.push_back(place);
+    all[piece].in_piece.push_back(place + wanted.pieces[piece].first_row());
     all[piece].in_block.push_back(row - block.begin);
   }
   return all;
@@ -125,7 +125,13 @@ Tensor read_rows(std::span<const std::byte> data, const Found& found, const File
   // from_blob takes a pointer to mutable data, but nothing is changed.
   Tensor bytes = at::from_blob(const_cast<std::byte*>(data.data()), sizes, at::kByte);
   bytes = select(bytes, piece.transposed ? 1 : 0, rows);
-  if (block.ranges.size() == 2) {
+  if (piece.window_last) {
+    const grid::Range& columns = block.ranges[2];
+    const std::int64_t first = piece.channels ? piece.channels->begin : 0;
+    bytes = bytes.narrow(1, first + columns.begin, columns.size());
+    bytes = bytes.flatten(2, -2).transpose(1, 2);
+    bytes = bytes.narrow(1, block.ranges[1].begin, block.ranges[1].size());
+  } else if (block.ranges.size() == 2) {
     const grid::Range& columns = block.ranges[1];
     bytes = bytes.narrow(piece.transposed ? 0 : 1, columns.begin, columns.size());
   }
@@ -167,33 +173,35 @@ std::int64_t blocks_in(const formats::SafetensorsFolder& files,
 }
 
 void check_weights(const model::Model& model, const std::string& folder) {
-  const std::string first_block = model.block_prefix(0);
   const formats::SafetensorsFolder files(folder);
-  // All blocks are alike, so that one of them shows what the others need. So a model with the
-  // claimed number of blocks is not built before their tensors have been found.
-  const model::ModelPtr short_model = model.with_blocks(1);
+  // Where all blocks are alike, one of them shows what the others need. So a model with the claimed
+  // number of blocks is not built before their tensors have been found.
+  const model::ModelPtr short_model = model.alike() ? model.with_blocks(1) : nullptr;
+  const model::Model& built = short_model ? *short_model : model;
+  const std::string first_block = short_model ? model.block_prefix(0) : "";
   comm::World world = comm::recording::open(0, 1);
   const tensor::Mesh mesh(world, grid::Grid());
-  const std::unique_ptr<model::Part> part = short_model->make(mesh, 1, short_model->whole());
+  const std::unique_ptr<model::Part> part = built.make(mesh, 1, built.whole());
   std::vector<std::pair<std::string, grid::Shape>> of_block;
   const auto look = [&](const std::string& name, const grid::Shape& shape) {
     for (const FilePiece& piece : model.file_tensor(name, shape).pieces) find(files, piece, folder);
   };
   for (const nn::ParameterPtr& parameter : part->parameters()) {
     look(parameter->name(), parameter->spec().shape);
-    if (parameter->name().starts_with(first_block)) {
+    if (short_model && parameter->name().starts_with(first_block)) {
       of_block.emplace_back(parameter->name(), parameter->spec().shape);
     }
   }
-  for (std::int64_t block = 1; block < model.blocks(); ++block) {
+  for (std::int64_t block = 1; short_model && block < model.blocks(); ++block) {
     for (const auto& [name, shape] : of_block) {
       look(model.block_prefix(block) + name.substr(first_block.size()), shape);
     }
   }
 }
 
-void load_weights(const model::Model& model, const model::Part& part, const std::string& folder) {
-  const formats::SafetensorsFolder files(folder);
+void load_weights(const model::Model& model, const model::Part& part, const std::string& folder,
+                  std::string_view file) {
+  const formats::SafetensorsFolder files(folder, file);
   nn::Parameters all = part.parameters();
   if (part.shared() && !part.stage().first) all.push_back(part.shared());  // a copy
   for (const nn::ParameterPtr& parameter : all) {

@@ -4,6 +4,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/checkpoint/gpt2_config.hpp"
 #include "fourfold/checkpoint/llama_config.hpp"
+#include "fourfold/checkpoint/unet_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 
 namespace fourfold::checkpoint {
@@ -14,13 +15,14 @@ namespace {
 struct Kind {
   std::string_view name;        ///< as in our configuration
   std::string_view model_type;  ///< as in config.json
+  bool has_tokens;
   Json (*write)(const model::Model& model);
   model::ModelPtr (*read)(const ConfigFile& json, const std::string& folder,
                           nn::Activations activations);
 };
 
 constexpr Kind kKinds[] = {
-    {"gpt", "gpt2",
+    {"gpt", "gpt2", true,
      [](const model::Model& model) {
        return gpt2_config(dynamic_cast<const model::GptModel&>(model).spec());
      },
@@ -30,7 +32,7 @@ constexpr Kind kKinds[] = {
        spec.execution.activations = activations;
        return std::make_shared<model::GptModel>(spec);
      }},
-    {"llama", "llama",
+    {"llama", "llama", true,
      [](const model::Model& model) {
        return llama_config(dynamic_cast<const model::LlamaModel&>(model).spec());
      },
@@ -39,6 +41,16 @@ constexpr Kind kKinds[] = {
        model::LlamaSpec spec = read_llama_config(json, folder);
        spec.execution.activations = activations;
        return std::make_shared<model::LlamaModel>(spec);
+     }},
+    {"unet", "fourfold-unet", false,
+     [](const model::Model& model) {
+       return unet_config(dynamic_cast<const model::UNetModel&>(model).spec());
+     },
+     [](const ConfigFile& json, const std::string& folder,
+        nn::Activations activations) -> model::ModelPtr {
+       model::UNetSpec spec = read_unet_config(json, folder);
+       spec.execution.activations = activations;
+       return std::make_shared<model::UNetModel>(spec);
      }},
 };
 
@@ -50,8 +62,10 @@ std::string model_config(const model::Model& model, std::int64_t begin_of_text,
     if (kind.name != model.kind()) continue;
     Json json = kind.write(model);
     const auto token = [](std::int64_t id) { return id >= 0 ? Json(id) : Json(nullptr); };
-    json["bos_token_id"] = token(begin_of_text);
-    json["eos_token_id"] = token(end_of_text);
+    if (kind.has_tokens) {
+      json["bos_token_id"] = token(begin_of_text);
+      json["eos_token_id"] = token(end_of_text);
+    }
     return json.dump(2) + "\n";
   }
   throw InvariantError(concat("no format of config.json for models of the kind ", model.kind()));

@@ -1,4 +1,5 @@
-// config.json of a model's folder, in Hugging Face's format for the model's kind.
+// config.json of a model's folder, in Hugging Face's format for the model's kind, or in one of our
+// own for U-Nets.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +9,8 @@
 
 namespace fourfold::checkpoint {
 
-/// The text of config.json; the tokens are -1 where the tokenizer has no such token.
+/// The text of config.json; the tokens of a model of text are -1 where the tokenizer has no such
+/// token.
 std::string model_config(const model::Model& model, std::int64_t begin_of_text,
                          std::int64_t end_of_text);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <functional>
 #include <map>
 
 #include <ATen/ops/index_select.h>
@@ -55,8 +55,9 @@ struct Item {
   std::size_t parameter;  ///< its number in the list of owners
   std::size_t piece;
 };
-/// The tensors by their names in the file, which give the order there.
-using Items = std::map<std::string, Item>;
+/// The tensors by their names in the file, which give the order there. Several parameters may have
+/// parts of one tensor.
+using Items = std::map<std::string, std::vector<Item>>;
 
 /// What is saved, the same on all ranks.
 struct Content {
@@ -67,12 +68,18 @@ struct Content {
   /// The numbers of the parameters in the order in which the file needs them, each once.
   std::vector<std::size_t> order() const {
     std::vector<std::size_t> numbers;
-    for (const auto& [name, item] : items) {
-      if (std::find(numbers.begin(), numbers.end(), item.parameter) == numbers.end()) {
-        numbers.push_back(item.parameter);
+    std::vector<bool> seen(owners.size(), false);
+    for (const auto& [name, parts] : items) {
+      for (const Item& item : parts) {
+        if (!seen[item.parameter]) numbers.push_back(item.parameter);
+        seen[item.parameter] = true;
       }
     }
     return numbers;
+  }
+
+  const FilePiece& piece(const Item& item) const {
+    return files[item.parameter].pieces[item.piece];
   }
 };
 
@@ -82,7 +89,7 @@ Content content_of(const tensor::Mesh& mesh, const model::Stages& stages) {
     const nn::ParameterSpec& spec = content.owners[i].spec;
     content.files.push_back(stages.model().file_tensor(spec.name, spec.shape));
     const std::vector<FilePiece>& pieces = content.files.back().pieces;
-    for (std::size_t k = 0; k < pieces.size(); ++k) content.items[pieces[k].name] = {i, k};
+    for (std::size_t k = 0; k < pieces.size(); ++k) content.items[pieces[k].name].push_back({i, k});
   }
   return content;
 }
@@ -160,32 +167,71 @@ Tensor piece_of(const Tensor& ours, const FileTensor& file, std::size_t number) 
     result = ours.index_select(0, from);
   }
   if (piece.transposed) result = result.t();
+  if (piece.window_last) {
+    std::vector<std::int64_t> shape = piece.shape;
+    if (piece.channels) shape[1] = piece.channels->size();
+    result = result.transpose(1, 2).reshape(shape);
+  }
   return result.contiguous();
 }
 
+/// The parameters that have been brought together and of which pieces are still to be written.
+class Open {
+ public:
+  explicit Open(std::function<Tensor(std::size_t parameter)> bring) : bring_(std::move(bring)) {}
+
+  /// A piece of the file, or what a parameter has of it, in the type of the file. Each must be
+  /// taken once.
+  Tensor take(const FileTensor& file, const Item& item, at::ScalarType type) {
+    auto found = open_.find(item.parameter);
+    if (found == open_.end()) {
+      found = open_.emplace(item.parameter, std::pair{bring_(item.parameter), file.pieces.size()})
+                  .first;
+    }
+    const Tensor data = piece_of(found->second.first, file, item.piece).to(type);
+    if (--found->second.second == 0) open_.erase(found);
+    return data;
+  }
+
+ private:
+  std::function<Tensor(std::size_t)> bring_;
+  std::map<std::size_t, std::pair<Tensor, std::size_t>> open_;  // with the number of pieces to come
+};
+
+/// A tensor of the file, put together from what the parameters have of it.
+Tensor tensor_of(const Content& content, const std::vector<Item>& items, at::ScalarType type,
+                 Open& open) {
+  const auto take = [&](const Item& item) {
+    return open.take(content.files[item.parameter], item, type);
+  };
+  const FilePiece& first = content.piece(items.front());
+  if (!first.channels) return take(items.front());
+  Tensor whole = at::empty(first.shape, type);
+  const std::int64_t dim = first.shape.size() == 1 ? 0 : 1;
+  for (const Item& item : items) {
+    const grid::Range channels = content.piece(item).channels.value();
+    whole.narrow(dim, channels.begin, channels.size()).copy_(take(item));
+  }
+  return whole;
+}
+
 void write_file(const tensor::Mesh& mesh, const Content& content, const Here& here,
-                at::ScalarType type, const std::string& folder, Bytes window) {
+                at::ScalarType type, const std::string& path, Bytes window) {
   const comm::LongWork long_work = mesh.world().long_work("writing the model");
   std::vector<formats::TensorSpec> specs;
   // Vectors may be kept in a wider type, but other programs expect a file of one type.
-  for (const auto& [name, item] : content.items) {
-    specs.push_back(
-        {name, file_type(type), content.files[item.parameter].pieces[item.piece].shape});
+  for (const auto& [name, items] : content.items) {
+    specs.push_back({name, file_type(type), content.piece(items.front()).shape});
   }
-  formats::SafetensorsWriter writer(folder + "/model.safetensors", specs, formats::Metadata{});
+  formats::SafetensorsWriter writer(path, specs, formats::Metadata{});
   Inbox inbox(mesh.everyone(), expected_shards(mesh, content), window);
-  std::map<std::size_t, std::pair<Tensor, std::size_t>> open;  // parameters with pieces to come
-  for (const auto& [name, item] : content.items) {
-    const FileTensor& file = content.files[item.parameter];
-    auto found = open.find(item.parameter);
-    if (found == open.end()) {
-      Tensor whole = bring_together(mesh, content.owners[item.parameter], here, inbox);
-      found = open.emplace(item.parameter, std::pair{whole, file.pieces.size()}).first;
-    }
+  Open open([&](std::size_t parameter) {
+    return bring_together(mesh, content.owners[parameter], here, inbox);
+  });
+  for (const auto& [name, items] : content.items) {
     FOURFOLD_CHECK(writer.next() != nullptr && writer.next()->name == name,
                    "the file has another order than ours");
-    const Tensor data = piece_of(found->second.first, file, item.piece).to(type);
-    if (--found->second.second == 0) open.erase(found);
+    const Tensor data = tensor_of(content, items, type, open);
     writer.write(name, {static_cast<const std::byte*>(data.data_ptr()), data.nbytes()});
   }
   writer.commit();
@@ -194,13 +240,14 @@ void write_file(const tensor::Mesh& mesh, const Content& content, const Here& he
 }  // namespace
 
 void save_weights(const tensor::Mesh& mesh, const model::Stages& stages, const std::string& folder,
-                  Bytes window) {
+                  Bytes window, std::string_view file) {
   const Content content = content_of(mesh, stages);
   Here here;
   for (const nn::ParameterPtr& parameter : stages.parameters()) here[parameter->name()] = parameter;
   // All ranks process the parameters in the order of the file.
   if (mesh.everyone().rank() == 0) {
-    write_file(mesh, content, here, stages.model().execution().precision.compute, folder, window);
+    write_file(mesh, content, here, stages.model().execution().precision.compute,
+               concat(folder, "/", file), window);
   } else {
     send_shards(mesh, content, here, window);
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/config/check.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string_view>
+#include <vector>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/config/keys.hpp"
@@ -42,15 +44,78 @@ void relate(const Draft& draft, bool right, const char* a, std::string_view rela
 }
 
 void check_required(const Draft& draft) {
+  const ModelConfig& model = draft.config.model;
   for (const Key& key : keys()) {
-    if (!key.required || draft.places.contains(key.full_name())) continue;
-    throw ConfigError(
-        concat(draft.file, ": ", key.full_name(), " is missing; it must be ", key.allowed));
+    const std::string name = key.full_name();
+    // A U-Net has a default of its own for the number of heads.
+    const bool required = key.required || (name == "model.heads" && model.heads == 0);
+    if (!required || !key.is_of(model.kind) || draft.places.contains(name)) continue;
+    throw ConfigError(concat(draft.file, ": ", name, " is missing; it must be ", key.allowed));
+  }
+}
+
+/// Keys that the model's kind does not have.
+void check_kind(const Draft& draft) {
+  const ModelConfig& model = draft.config.model;
+  for (const Key& key : keys()) {
+    const std::string name = key.full_name();
+    if (key.is_of(model.kind) || !draft.places.contains(name)) continue;
+    const char* hint = "";
+    if (key.section == "data") {
+      hint = model.has_images() ? ", whose data is data.images"
+                                : ", whose data is data.text or data.tokens";
+    }
+    throw ConfigError(concat(draft.places.at(name), ": ", name,
+                             " is no key of model.kind = ", quote(model.kind), hint));
+  }
+}
+
+void check_tokens(const Draft& draft) {
+  const ModelConfig& model = draft.config.model;
+  relate(draft, model.width % model.heads == 0, "model.width", "must be a multiple of",
+         "model.heads");
+  if (model.kind != "llama") return;
+  relate(draft, model.heads % model.kv_heads == 0, "model.heads", "must be a multiple of",
+         "model.kv_heads");
+}
+
+/// The sizes of the images at the levels of a U-Net. It has fewer of them than levels when the last
+/// one cannot be halved.
+std::vector<std::int64_t> level_sizes(const ModelConfig& model) {
+  std::vector<std::int64_t> sizes = {model.image};
+  while (sizes.size() < model.multipliers.size() && sizes.back() % 2 == 0) {
+    sizes.push_back(sizes.back() / 2);
+  }
+  return sizes;
+}
+
+void check_images(const Draft& draft) {
+  const ModelConfig& model = draft.config.model;
+  const std::vector<std::int64_t> sizes = level_sizes(model);
+  if (const std::size_t levels = model.multipliers.size(); sizes.size() < levels) {
+    throw ConfigError(concat(place_of(draft, {"model.multipliers", "model.image"}), ": ",
+                             named(draft, "model.image"), " cannot be halved ", levels - 1,
+                             " times, as ", named(draft, "model.multipliers"),
+                             " asks for: each of ", "its numbers but the first halves the image"));
+  }
+  for (const std::int64_t size : model.attention) {
+    if (std::find(sizes.begin(), sizes.end(), size) != sizes.end()) continue;
+    std::string names;
+    for (const std::int64_t s : sizes) names += concat(names.empty() ? "" : ", ", s);
+    throw ConfigError(concat(place_of(draft, {"model.attention"}), ": ",
+                             named(draft, "model.attention"), " has ", size,
+                             ", but the sizes of the images at the levels are ", names));
   }
 }
 
 void check_data(const Draft& draft, bool needs_data) {
   const DataConfig& data = draft.config.data;
+  if (draft.config.model.has_images()) {
+    if (!needs_data || !data.images.empty()) return;
+    throw ConfigError(concat(draft.file,
+                             ": data.images (a file of images in the format IDX, or a folder of "
+                             "PNG files) must be given"));
+  }
   if (needs_data && data.text.empty() && data.tokens.empty()) {
     throw ConfigError(concat(draft.file,
                              ": data.text (a file or folder of text) or data.tokens (a file of "
@@ -87,27 +152,6 @@ void check_vocab(const Draft& draft) {
   }
 }
 
-/// Keys that the model's kind does not have.
-void check_kind(const Draft& draft) {
-  const ModelConfig& model = draft.config.model;
-  const bool llama = model.kind == "llama";
-  const auto refuse = [&](const char* name) {
-    if (!draft.places.contains(name)) return;
-    throw ConfigError(concat(place_of(draft, {name}), ": ", name,
-                             " is no key of model.kind = ", quote(model.kind)));
-  };
-  if (llama) {
-    refuse("model.dropout");
-    relate(draft, model.heads % model.kv_heads == 0, "model.heads", "must be a multiple of",
-           "model.kv_heads");
-    return;
-  }
-  for (const char* name : {"model.kv_heads", "model.hidden", "model.rope_theta",
-                           "model.rope_scaling", "model.norm_eps"}) {
-    refuse(name);
-  }
-}
-
 void check_grid(const Draft& draft) {
   try {
     grid::Grid(draft.config.parallel.sizes, draft.config.parallel.placement);
@@ -125,12 +169,15 @@ void check(const Draft& draft, bool needs_data) {
   const auto& model = draft.config.model;
   const auto& train = draft.config.train;
   const auto& optim = draft.config.optim;
-  check_required(draft);
-  relate(draft, model.width % model.heads == 0, "model.width", "must be a multiple of",
-         "model.heads");
   check_kind(draft);
+  check_required(draft);
   check_data(draft, needs_data);
-  check_vocab(draft);
+  if (model.has_images()) {
+    check_images(draft);
+  } else {
+    check_tokens(draft);
+    check_vocab(draft);
+  }
   relate(draft, train.batch % train.micro_batch == 0, "train.batch", "must be a multiple of",
          "train.micro_batch");
   relate(draft, optim.min_lr <= optim.lr, "optim.min_lr", "must be at most", "optim.lr");

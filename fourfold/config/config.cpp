@@ -37,4 +37,14 @@ std::string_view to_string(Activations activations) {
   throw InvariantError("no such way to keep activations");
 }
 
+std::string_view to_string(NoiseSchedule schedule) {
+  switch (schedule) {
+    case NoiseSchedule::kCosine:
+      return "cosine";
+    case NoiseSchedule::kLinear:
+      return "linear";
+  }
+  throw InvariantError("no such schedule of noise");
+}
+
 }  // namespace fourfold::config

@@ -30,17 +30,22 @@ enum class Precision {
 /// Whether activations are kept split over all ranks, or replicated where several ranks need them.
 enum class Activations { kSharded, kReplicated };
 
+/// How the noise of a diffusion model grows from step to step.
+enum class NoiseSchedule { kCosine, kLinear };
+
 /// The names as in the file: "bpe", "bf16", "sharded", ...
 std::string_view to_string(Tokenizer tokenizer);
 std::string_view to_string(Precision precision);
 std::string_view to_string(Activations activations);
+std::string_view to_string(NoiseSchedule schedule);
 
-/// [model]: width, heads, layers and context have no default.
+/// [model]: width, heads, layers and context of a transformer have no default, nor have image and
+/// channels of a U-Net.
 struct ModelConfig {
   std::string kind = "gpt";
   std::int64_t vocab = 0;    ///< different tokens; 0: as many as the tokenizer "bytes" has
   std::int64_t width = 0;    ///< numbers that represent a token; a multiple of heads
-  std::int64_t heads = 0;    ///< of attention
+  std::int64_t heads = 0;    ///< of attention; 0: the 4 of a U-Net
   std::int64_t layers = 0;   ///< blocks of attention and a two-layer network
   std::int64_t context = 0;  ///< tokens of a sequence
   double dropout = 0;        ///< share of the activations that training sets to zero
@@ -53,10 +58,25 @@ struct ModelConfig {
   std::vector<double> rope_scaling = {};  ///< four numbers as Llama 3 has them, or none
   double norm_eps = 1e-5;                 ///< added to the mean square of a row
 
+  // Only for the kind "unet".
+  std::int64_t image = 0;                                ///< pixels along each side of an image
+  std::int64_t colours = 3;                              ///< 1: grey, 3: RGB
+  std::int64_t channels = 0;                             ///< of the first level
+  std::vector<std::int64_t> multipliers = {1, 2, 2, 2};  ///< channels of each level, in `channels`
+  std::int64_t blocks = 2;                               ///< of a level, on the way down
+  std::vector<std::int64_t> attention = {16, 8};         ///< sizes of the images that have it
+  std::int64_t groups = 32;                              ///< of channels, in every norm
+  bool learn_sigma = false;  ///< twice as many outputs, for the variance of the noise
+  NoiseSchedule noise = NoiseSchedule::kCosine;
+  std::int64_t noise_steps = 1000;
+
+  /// Whether samples are images. Those of other kinds are sequences of tokens.
+  bool has_images() const { return kind == "unet"; }
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// [data]: one of `text` and `tokens` is given, or neither in a run that needs no data.
+/// [data]: one of `text` and `tokens` is given, or `images` for a U-Net, or none of them in a run
+/// that needs no data.
 struct DataConfig {
   std::string text;                       ///< a file or a folder
   std::string tokens;                     ///< a file of tokens
@@ -65,6 +85,8 @@ struct DataConfig {
   std::string tokenizer_from;             ///< a tokenizer's folder or tokenizer.json; empty: none
   double validation = 0.05;               ///< share of the data that is kept for validation
   std::string cache;                      ///< folder for prepared data; empty: the user's own
+  std::string images{};                   ///< a file of IDX, or a folder of PNG files
+  bool flip = false;                      ///< mirror half of the images in training
 
   bool operator==(const DataConfig&) const = default;
 };
@@ -72,8 +94,8 @@ struct DataConfig {
 /// [train]: the length, the batch and the precision of training.
 struct TrainConfig {
   std::int64_t steps = 200;
-  std::int64_t batch = 8;        ///< sequences of a step, over the whole grid
-  std::int64_t micro_batch = 0;  ///< sequences of a forward pass; divides batch. read() replaces 0
+  std::int64_t batch = 8;        ///< samples of a step, over the whole grid
+  std::int64_t micro_batch = 0;  ///< samples of a forward pass; divides batch. read() replaces 0
   Precision precision = Precision::kFloat32;
   std::uint64_t seed = 1;               ///< of weights, dropout and the order of the samples
   bool checkpoint_activations = false;  ///< recompute them in the backward pass: less memory
@@ -81,6 +103,8 @@ struct TrainConfig {
   std::int64_t validate_batches = 8;    ///< micro-batches of a validation
   std::int64_t log_every = 1;           ///< steps
   std::string init_from{};              ///< a folder with weights to start from; empty: none
+  double ema = 0;                       ///< largest decay of the mean of the weights; 0: no mean
+  std::int64_t draw_every = 500;        ///< steps between pictures of a U-Net; 0: no pictures
 
   bool operator==(const TrainConfig&) const = default;
 };

@@ -20,6 +20,17 @@ std::int64_t next_multiple(std::int64_t number, std::int64_t of) {
   return (number + of - 1) / of * of;
 }
 
+/// Leaves the sizes of attention that the images have at some level.
+void keep_sizes_of_levels(ModelConfig& model) {
+  std::erase_if(model.attention, [&](std::int64_t size) {
+    const std::int64_t factor = size > 0 && model.image % size == 0 ? model.image / size : 0;
+    for (std::size_t level = 0; level < model.multipliers.size(); ++level) {
+      if (factor == std::int64_t{1} << level) return false;
+    }
+    return true;
+  });
+}
+
 }  // namespace
 
 void settle_defaults(Draft& draft) {
@@ -32,6 +43,11 @@ void settle_defaults(Draft& draft) {
     if (model.kv_heads == 0) model.kv_heads = model.heads;
     if (model.hidden == 0) model.hidden = next_multiple((8 * model.width + 2) / 3, kMultiple);
     if (!given("model.tied")) model.tied = false;
+  }
+  if (model.has_images()) {
+    constexpr std::int64_t kHeads = 4;
+    if (model.heads == 0) model.heads = kHeads;
+    if (!given("model.attention")) keep_sizes_of_levels(model);
   }
   if (train.micro_batch == 0) {
     train.micro_batch = default_micro_batch(draft.config);

@@ -16,7 +16,9 @@ namespace {
 std::string default_of(const Key& key) {
   if (key.required) return "required";
   if (!key.fallback.empty()) return key.fallback;
-  const auto value = key.value(Config{});
+  Config config;
+  if (!key.kinds.empty()) config.model.kind = key.kinds.front();
+  const auto value = key.value(config);
   return value ? to_toml(*value) : "";
 }
 

@@ -16,6 +16,11 @@ constexpr std::int64_t kMostUnits = std::int64_t{1} << 20;
 constexpr std::int64_t kLongestContext = std::int64_t{1} << 24;
 constexpr std::int64_t kMostSequences = std::int64_t{1} << 30;
 
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 14;
+constexpr std::int64_t kMostMultiplier = 1024;
+constexpr std::int64_t kMostBlocks = 1024;
+constexpr std::int64_t kMostNoiseSteps = 1000000;
+
 constexpr std::int64_t kMostMib = std::int64_t{1} << 24;
 constexpr Real kGib = {.low = 0, .high = 1e9};
 constexpr Real kRate = {.low = 0, .high = 1e12};
@@ -54,87 +59,143 @@ Key with_default(std::string_view words, Key key) {
   return key;
 }
 
-// Each entry has the name of a key and its meaning, then its rule and its member.
-std::vector<Key> make_keys() {
-  constexpr auto model = &Config::model;
-  constexpr auto data = &Config::data;
-  constexpr auto train = &Config::train;
-  constexpr auto optim = &Config::optim;
-  constexpr auto parallel = &Config::parallel;
-  constexpr auto overlap = &Config::overlap;
-  constexpr auto device = &Config::device;
-  const Choice<Tokenizer> tokenizers{{Tokenizer::kBpe, Tokenizer::kBytes}};
-  const Choice<Precision> precisions{{Precision::kFloat32, Precision::kBf16, Precision::kFloat64}};
-  const Choice<Activations> activations{{Activations::kSharded, Activations::kReplicated}};
-  return {
-      key("model.kind", "the kind of model", Name{{"gpt", "llama"}}, model, &ModelConfig::kind),
-      key("model.vocab", "different tokens; 0: the 256 of the tokenizer `bytes`",
-          Whole{0, kMostTokens}, model, &ModelConfig::vocab),
-      required(key("model.width", "numbers that stand for a token; a multiple of heads",
-                   Whole{1, kMostUnits}, model, &ModelConfig::width)),
-      required(
-          key("model.heads", "of attention", Whole{1, kMostUnits}, model, &ModelConfig::heads)),
-      required(key("model.layers", "blocks of attention and a two-layer network",
-                   Whole{1, kMostUnits}, model, &ModelConfig::layers)),
-      required(key("model.context", "tokens of a sequence", Whole{1, kLongestContext}, model,
-                   &ModelConfig::context)),
-      key("model.dropout", "of `gpt` only: share of the activations that training sets to zero",
-          OfKind<Real, double>{"gpt", kShare, &ModelConfig::dropout}, model),
-      key("model.tied",
-          "the last layer uses the table of the first; with `llama` the default is false", Flag{},
-          model, &ModelConfig::tied),
-      with_default("heads", key("model.kv_heads",
-                                "of `llama` only: heads of keys and values, which several heads "
-                                "share; divides heads",
-                                OfKind<Whole, std::int64_t>{"llama", Whole{0, kMostUnits},
-                                                            &ModelConfig::kv_heads},
-                                model)),
-      with_default(
-          "8/3 of width",
-          key("model.hidden", "of `llama` only: columns between the network's products",
-              OfKind<Whole, std::int64_t>{"llama", Whole{0, kMostUnits}, &ModelConfig::hidden},
-              model)),
-      with_default("10000",
-                   key("model.rope_theta", "of `llama` only: base of the rotary wavelengths",
-                       OfKind<Real, double>{"llama", Real{1}, &ModelConfig::rope_theta}, model)),
-      with_default("[]",
-                   key("model.rope_scaling",
-                       "of `llama` only: Llama 3's factor, low and high frequency factor, and "
-                       "original context",
-                       OfKind<RopeScaling, std::vector<double>>{"llama", RopeScaling{},
-                                                                &ModelConfig::rope_scaling},
-                       model)),
-      with_default(
-          "1e-05",
-          key("model.norm_eps", "of `llama` only: added to the mean square of a row",
-              OfKind<Real, double>{"llama", Real{0, false}, &ModelConfig::norm_eps}, model)),
+/// A key that only some kinds of models have. It is only written for these kinds.
+Key of_kinds(std::vector<std::string_view> kinds, Key key) {
+  key.kinds = std::move(kinds);
+  key.value = [kinds = key.kinds, value = key.value](const Config& config) {
+    const bool has = std::find(kinds.begin(), kinds.end(), config.model.kind) != kinds.end();
+    return has ? value(config) : std::nullopt;
+  };
+  return key;
+}
+Key of_tokens(Key key) {
+  return of_kinds({"gpt", "llama"}, std::move(key));
+}
+Key of_llama(Key key) {
+  return of_kinds({"llama"}, std::move(key));
+}
+Key of_unet(Key key) {
+  return of_kinds({"unet"}, std::move(key));
+}
 
-      key("data.text", "a file or a folder of text; files that are not text are left out", Path{},
-          data, &DataConfig::text),
-      key("data.tokens", "instead of text: a token file of llm.c's format, or a folder of them",
-          Path{}, data, &DataConfig::tokens),
-      key("data.validation_tokens", "with tokens: a token file for validation", Path{}, data,
-          &DataConfig::validation_tokens),
-      key("data.tokenizer",
-          "`bpe` is learned from the text (SentencePiece); `bytes` needs no learning", tokenizers,
-          data, &DataConfig::tokenizer),
-      key("data.tokenizer_from", "a tokenizer to use instead: a folder, or a file `tokenizer.json`",
-          Path{}, data, &DataConfig::tokenizer_from),
+/// The keys of a model. Each entry has the name of a key and its meaning, then its rule and its
+/// member.
+std::vector<Key> model_keys() {
+  constexpr auto model = &Config::model;
+  const Choice<NoiseSchedule> schedules{{NoiseSchedule::kCosine, NoiseSchedule::kLinear}};
+  return {
+      key("model.kind", "the kind of model", Name{{"gpt", "llama", "unet"}}, model,
+          &ModelConfig::kind),
+      of_tokens(key("model.vocab", "different tokens; 0: the 256 of the tokenizer `bytes`",
+                    Whole{0, kMostTokens}, model, &ModelConfig::vocab)),
+      of_tokens(required(key("model.width", "numbers that stand for a token; a multiple of heads",
+                             Whole{1, kMostUnits}, model, &ModelConfig::width))),
+      with_default("required; `unet`: 4", key("model.heads", "of attention", Whole{1, kMostUnits},
+                                              model, &ModelConfig::heads)),
+      of_tokens(required(key("model.layers", "blocks of attention and a two-layer network",
+                             Whole{1, kMostUnits}, model, &ModelConfig::layers))),
+      of_tokens(required(key("model.context", "tokens of a sequence", Whole{1, kLongestContext},
+                             model, &ModelConfig::context))),
+      of_kinds({"gpt", "unet"},
+               key("model.dropout",
+                   "of `gpt` and `unet`: share of the activations that training sets to zero",
+                   kShare, model, &ModelConfig::dropout)),
+      of_tokens(key("model.tied",
+                    "the last layer uses the table of the first; with `llama` the default is false",
+                    Flag{}, model, &ModelConfig::tied)),
+      of_llama(with_default("heads", key("model.kv_heads",
+                                         "of `llama`: heads of keys and values, which several "
+                                         "heads share; divides heads",
+                                         Whole{0, kMostUnits}, model, &ModelConfig::kv_heads))),
+      of_llama(with_default(
+          "8/3 of width", key("model.hidden", "of `llama`: columns between the network's products",
+                              Whole{0, kMostUnits}, model, &ModelConfig::hidden))),
+      of_llama(key("model.rope_theta", "of `llama`: base of the rotary wavelengths", Real{1}, model,
+                   &ModelConfig::rope_theta)),
+      of_llama(key("model.rope_scaling",
+                   "of `llama`: Llama 3's factor, low and high frequency factor, and original "
+                   "context",
+                   RopeScaling{}, model, &ModelConfig::rope_scaling)),
+      of_llama(key("model.norm_eps", "of `llama`: added to the mean square of a row",
+                   Real{0, false}, model, &ModelConfig::norm_eps)),
+      of_unet(required(key("model.image", "of `unet`: pixels along each side of an image",
+                           Whole{1, kMostPixels}, model, &ModelConfig::image))),
+      of_unet(key("model.colours", "of `unet`: 1 for grey images, 3 for RGB", OneOf{{1, 3}}, model,
+                  &ModelConfig::colours)),
+      of_unet(required(key("model.channels", "of `unet`: channels of the first level",
+                           Whole{1, kMostUnits}, model, &ModelConfig::channels))),
+      of_unet(key("model.multipliers",
+                  "of `unet`: for each level, its channels as a multiple of `channels`; each level "
+                  "halves the image",
+                  WholeList{Whole{1, kMostMultiplier}, 1, "[1, 2, 2, 2]"}, model,
+                  &ModelConfig::multipliers)),
+      of_unet(key("model.blocks", "of `unet`: residual blocks of a level, on the way down",
+                  Whole{1, kMostBlocks}, model, &ModelConfig::blocks)),
+      of_unet(with_default("16 and 8", key("model.attention",
+                                           "of `unet`: the sizes of the images at the levels that "
+                                           "have attention",
+                                           WholeList{Whole{1, kMostPixels}, 0, "[16, 8]"}, model,
+                                           &ModelConfig::attention))),
+      of_unet(key("model.groups", "of `unet`: groups of channels in every norm",
+                  Whole{1, kMostUnits}, model, &ModelConfig::groups)),
+      of_unet(key("model.learn_sigma",
+                  "of `unet`: twice as many outputs, for the variance of the noise; for dry runs "
+                  "and plans",
+                  Flag{}, model, &ModelConfig::learn_sigma)),
+      of_unet(key("model.noise", "of `unet`: how the noise grows, `cosine` or `linear`", schedules,
+                  model, &ModelConfig::noise)),
+      of_unet(key("model.noise_steps", "of `unet`: steps from an image to noise",
+                  Whole{2, kMostNoiseSteps}, model, &ModelConfig::noise_steps)),
+  };
+}
+
+std::vector<Key> data_keys() {
+  constexpr auto data = &Config::data;
+  const Choice<Tokenizer> tokenizers{{Tokenizer::kBpe, Tokenizer::kBytes}};
+  return {
+      of_tokens(key("data.text", "a file or a folder of text; files that are not text are left out",
+                    Path{}, data, &DataConfig::text)),
+      of_tokens(key("data.tokens",
+                    "instead of text: a token file of llm.c's format, or a folder of them", Path{},
+                    data, &DataConfig::tokens)),
+      of_tokens(key("data.validation_tokens", "with tokens: a token file for validation", Path{},
+                    data, &DataConfig::validation_tokens)),
+      of_tokens(key("data.tokenizer",
+                    "`bpe` is learned from the text (SentencePiece); `bytes` needs no learning",
+                    tokenizers, data, &DataConfig::tokenizer)),
+      of_tokens(key("data.tokenizer_from",
+                    "a tokenizer to use instead: a folder, or a file `tokenizer.json`", Path{},
+                    data, &DataConfig::tokenizer_from)),
+      of_unet(
+          key("data.images",
+              "of `unet`: a file of images in the format IDX (also in gzip), or a folder of PNG "
+              "files, which are brought to the model's size and colours",
+              Path{}, data, &DataConfig::images)),
+      of_unet(key("data.flip", "of `unet`: training mirrors half of the images", Flag{}, data,
+                  &DataConfig::flip)),
       key("data.validation", "share of the data that is kept for validation", kShare, data,
           &DataConfig::validation),
-      key("data.cache",
-          "where prepared text is kept; if not given, `$XDG_CACHE_HOME/fourfold` or "
-          "`~/.cache/fourfold`",
-          Path{}, data, &DataConfig::cache),
+      of_tokens(key("data.cache",
+                    "where prepared text is kept; if not given, `$XDG_CACHE_HOME/fourfold` or "
+                    "`~/.cache/fourfold`",
+                    Path{}, data, &DataConfig::cache)),
+  };
+}
 
+std::vector<Key> training_keys() {
+  constexpr auto train = &Config::train;
+  constexpr auto optim = &Config::optim;
+  const Choice<Precision> precisions{{Precision::kFloat32, Precision::kBf16, Precision::kFloat64}};
+  return {
       key("train.steps", "steps of the optimizer; the default grows to the warm-up", Whole{1},
           train, &TrainConfig::steps),
       key("train.batch",
-          "sequences of a step, over the whole grid; the default grows to a multiple of "
+          "samples (sequences or images) of a step, over the whole grid; the default grows to a "
+          "multiple of "
           "micro_batch",
           Whole{1, kMostSequences}, train, &TrainConfig::batch),
       with_default("batch", key("train.micro_batch",
-                                "sequences of a forward pass; batch / micro_batch passes add up "
+                                "samples of a forward pass; batch / micro_batch passes add up "
                                 "their gradients; the default is batch / pipe with chunks",
                                 Whole{0, kMostSequences}, train, &TrainConfig::micro_batch)),
       key("train.precision", "`float32`, `bf16` or `float64`", precisions, train,
@@ -152,6 +213,13 @@ std::vector<Key> make_keys() {
           train, &TrainConfig::log_every),
       key("train.init_from", "a folder with weights to start from: a run's, or GPT-2's own", Path{},
           train, &TrainConfig::init_from),
+      key("train.ema",
+          "a mean of the weights over the last steps, for sampling: its largest decay, such as "
+          "0.995; 0: none",
+          kShare, train, &TrainConfig::ema),
+      of_unet(key("train.draw_every",
+                  "of `unet`: steps between pictures that the model draws; 0: none", Whole{0},
+                  train, &TrainConfig::draw_every)),
 
       key("optim.lr",
           "the largest learning rate, reached after the warm-up; the default grows to min_lr",
@@ -168,7 +236,13 @@ std::vector<Key> make_keys() {
           Whole{0}, optim, &OptimConfig::warmup),
       key("optim.clip", "largest norm of all gradients together; 0: no clipping", Real{}, optim,
           &OptimConfig::clip),
+  };
+}
 
+std::vector<Key> parallel_keys() {
+  constexpr auto parallel = &Config::parallel;
+  const Choice<Activations> activations{{Activations::kSharded, Activations::kReplicated}};
+  return {
       key("parallel.strategy",
           "`auto` (the plan's choice, docs/planning.md), `ddp`, `zero1`, `zero2`, `zero3`, "
           "`megatron`, `summa2d`, `summa2.5d`, `3d`, `4d` or "
@@ -203,7 +277,13 @@ std::vector<Key> make_keys() {
           Whole{1, 1 << 20}, parallel, &ParallelConfig::chunks),
       key("parallel.placement", "the order of the axes along the ranks, fastest first", AxisOrder{},
           parallel, &ParallelConfig::placement),
+  };
+}
 
+std::vector<Key> machine_keys() {
+  constexpr auto overlap = &Config::overlap;
+  constexpr auto device = &Config::device;
+  return {
       key("overlap.input_gradients",
           "sums of input gradients behind the weights' product (docs/overlap.md)", Flag{}, overlap,
           &OverlapConfig::input_gradients),
@@ -239,6 +319,14 @@ std::vector<Key> make_keys() {
           "free on its host",
           kGib, device, &DeviceConfig::memory_gib),
   };
+}
+
+std::vector<Key> make_keys() {
+  std::vector<Key> all;
+  for (auto section : {model_keys, data_keys, training_keys, parallel_keys, machine_keys}) {
+    for (Key& key : section()) all.push_back(std::move(key));
+  }
+  return all;
 }
 
 }  // namespace

@@ -217,21 +217,56 @@ struct SequenceParallel {
   }
 };
 
-/// A key that only one kind of model has. It is only written for that kind.
-template <class Rule, class Member>
-struct OfKind {
-  std::string_view kind;
-  Rule rule;
-  Member ModelConfig::*member;
+/// Some whole numbers, each of which obeys `each`.
+struct WholeList {
+  Whole each;
+  std::size_t least = 0;  ///< numbers
+  std::string_view example;
 
-  std::string allowed() const { return rule.allowed(); }
+  std::string allowed() const {
+    return concat("a list of whole numbers of at least ", each.low, ", such as ", example);
+  }
 
-  Refusal assign(ModelConfig& model, const Value& value) const {
-    return rule.assign(model.*member, value);
+  Refusal assign(std::vector<std::int64_t>& member, const Value& value) const {
+    constexpr std::size_t kMost = 32;
+    const auto* items = std::get_if<std::vector<Value>>(&value.held);
+    if (items == nullptr || items->size() < least || items->size() > kMost) return allowed();
+    std::vector<std::int64_t> numbers(items->size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (each.assign(numbers[i], (*items)[i])) return allowed();
+    }
+    member = numbers;
+    return std::nullopt;
   }
-  std::optional<Value> value_of(const ModelConfig& model) const {
-    return model.kind == kind ? rule.value_of(model.*member) : std::nullopt;
+  std::optional<Value> value_of(const std::vector<std::int64_t>& member) const {
+    std::vector<Value> items(member.size());
+    for (std::size_t i = 0; i < items.size(); ++i) items[i].held = member[i];
+    return Value{std::move(items)};
   }
+};
+
+/// One of some whole numbers.
+struct OneOf {
+  std::vector<std::int64_t> numbers;
+
+  std::string allowed() const {
+    std::string text;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (i > 0) text += i + 1 == numbers.size() ? " or " : ", ";
+      text += concat(numbers[i]);
+    }
+    return text;
+  }
+
+  Refusal assign(std::int64_t& member, const Value& value) const {
+    const auto* number = std::get_if<std::int64_t>(&value.held);
+    if (number == nullptr || std::find(numbers.begin(), numbers.end(), *number) == numbers.end()) {
+      return allowed();
+    }
+    member = *number;
+    return std::nullopt;
+  }
+  std::optional<Value> value_of(std::int64_t member) const { return Value{member}; }
 };
 
 /// The scaling of rotary positions: none, or four positive numbers, the last of them whole.

@@ -99,12 +99,13 @@ class IndexSax final : public StrictSax {
 
 }  // namespace
 
-SafetensorsFolder::SafetensorsFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
+SafetensorsFolder::SafetensorsFolder(std::filesystem::path folder, std::string_view file)
+    : folder_(std::move(folder)) {
   std::error_code ignored;  // a file that cannot be examined is reported as missing
-  if (std::filesystem::exists(folder_ / kSingleFile, ignored)) {
-    const SafetensorsReader& file =
-        files_.try_emplace(std::string(kSingleFile), folder_ / kSingleFile).first->second;
-    for (const TensorEntry& entry : file.entries()) tensors_.emplace(entry.name, &file);
+  if (file != kSingleFile || std::filesystem::exists(folder_ / file, ignored)) {
+    const SafetensorsReader& single =
+        files_.try_emplace(std::string(file), folder_ / file).first->second;
+    for (const TensorEntry& entry : single.entries()) tensors_.emplace(entry.name, &single);
   } else if (std::filesystem::exists(folder_ / kIndexFile, ignored)) {
     read_index(folder_ / kIndexFile);
   } else {

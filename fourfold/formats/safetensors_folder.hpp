@@ -14,14 +14,15 @@
 
 namespace fourfold::formats {
 
-/// One set of tensors: those of model.safetensors or, if that does not exist, those that
+/// One set of tensors: those of one file, or, if model.safetensors does not exist, those that
 /// model.safetensors.index.json names, each in the file that it gives. Other tensors in these files
 /// are not part of the model.
 class SafetensorsFolder {
  public:
   /// Throws ConfigError when the folder has neither file, when a file is missing or damaged, or
   /// when a tensor is not where the index says.
-  explicit SafetensorsFolder(std::filesystem::path folder);
+  explicit SafetensorsFolder(std::filesystem::path folder,
+                             std::string_view file = "model.safetensors");
 
   /// The file of each tensor, by name. The pointers point into this object.
   const std::map<std::string, const SafetensorsReader*, std::less<>>& tensors() const {

@@ -24,9 +24,10 @@ constexpr std::int64_t kFewestRows = 32;
 
 /// Work on the scores of `queries`, the last positions before `keys`, in blocks of some rows.
 struct Blocks {
-  Blocks(std::int64_t all_queries, std::int64_t all_keys)
+  Blocks(std::int64_t all_queries, std::int64_t all_keys, bool is_causal)
       : queries(all_queries),
         keys(all_keys),
+        causal(is_causal),
         rows(std::clamp(kScoresInCache / all_keys / 16 * 16, kFewestRows, kMostRows)),
         count((all_queries + rows - 1) / rows) {}
 
@@ -36,17 +37,18 @@ struct Blocks {
   ScoreBlock operator[](std::int64_t index) const {
     const std::int64_t first = keys - queries + query(index);
     const std::int64_t here = std::min(rows, keys - first);
-    return {first, here, first + here};
+    return {first, here, causal ? first + here : keys, causal};
   }
 
   std::int64_t queries;
   std::int64_t keys;
+  bool causal;
   std::int64_t rows;  ///< of a block; the last one may have fewer
   std::int64_t count;
 };
 
 Blocks blocks_of(const AttentionShape& shape) {
-  return {shape.queries, shape.keys};
+  return {shape.queries, shape.keys, shape.causal};
 }
 
 /// `rows` positions of one head of one sample, as a matrix (rows × head_size).
@@ -239,8 +241,8 @@ void attention_backward(const AttentionShape& shape, const QueryKeyValue& qkv, c
   });
 }
 
-std::int64_t computed_scores(std::int64_t queries, std::int64_t keys) {
-  const Blocks blocks(queries, keys);
+std::int64_t computed_scores(std::int64_t queries, std::int64_t keys, bool causal) {
+  const Blocks blocks(queries, keys, causal);
   std::int64_t scores = 0;
   for (std::int64_t i = 0; i < blocks.count; ++i) scores += blocks[i].rows * blocks[i].keys;
   return scores;

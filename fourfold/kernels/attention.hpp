@@ -1,5 +1,5 @@
-// Causal attention on real tensors, head by head. Query heads may share heads of keys and values.
-// SPDX-License-Identifier: Apache-2.0
+// Attention on real tensors, head by head: causal, or of all positions to all. Query heads may
+// share heads of keys and values. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "fourfold/kernels/heads.hpp"
@@ -15,6 +15,7 @@ struct AttentionShape {
   std::int64_t heads = 0;     ///< of queries
   std::int64_t kv_heads = 0;  ///< divides `heads`; query head h uses h / (heads / kv_heads)
   std::int64_t head_size = 0;
+  bool causal = true;  ///< otherwise all queries attend to all keys
 
   // These are for dropout, which is a function of the place in the whole tensor: the numbers of the
   // first sample and head here, and the number of all heads.
@@ -50,9 +51,9 @@ void attention_forward(const AttentionShape& shape, const QueryKeyValue& qkv, Te
 void attention_backward(const AttentionShape& shape, const QueryKeyValue& qkv, const Tensor& out,
                         const Tensor& logsum, const Tensor& dout, const QueryKeyValue& gradients);
 
-/// The number of pairs of query and key that are computed for one head of one sample: those of the
-/// blocks that are not entirely above the diagonal.
-std::int64_t computed_scores(std::int64_t queries, std::int64_t keys);
+/// The number of pairs of query and key that are computed for one head of one sample: if attention
+/// is causal, those of the blocks that are not entirely above the diagonal.
+std::int64_t computed_scores(std::int64_t queries, std::int64_t keys, bool causal = true);
 
 /// The number of elements of temporary memory.
 std::int64_t attention_scratch(const AttentionShape& shape, bool backward);

@@ -12,6 +12,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/processor.hpp"
 #include "fourfold/kernels/elements.hpp"
+#include "fourfold/kernels/few_outputs.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
 
 namespace fourfold::kernels {
@@ -231,6 +232,7 @@ Tensor conv(const Tensor& input, const Tensor& weight, const ConvShape& shape) {
     multiply(out, input, weight.flatten(1).t());
     return out;
   }
+  if (takes_shifted_sums(weight.size(0), shape)) return conv_by_shifts(input, weight, shape);
   if (takes_columns(input)) return conv_by_columns(input, weight, shape);
   if (is_bf16_by_float(input)) {
     return conv_by_torch(input.to(at::kFloat), weight.to(at::kFloat), shape).to(at::kBFloat16);
@@ -246,6 +248,9 @@ Tensor conv_input_gradient(const Tensor& gradient, const Tensor& weight, const C
     Tensor out = at::empty(sizes, gradient.options());
     multiply(out, gradient, weight.flatten(1));
     return out;
+  }
+  if (takes_shifted_sums(weight.size(0), shape)) {
+    return input_gradient_by_shifts(gradient, weight, shape);
   }
   if (takes_columns(gradient)) return input_gradient_by_columns(gradient, weight, shape);
   const bool by_float = is_bf16_by_float(gradient);
@@ -266,6 +271,9 @@ void conv_weight_gradient(Tensor& out, const Tensor& gradient, const Tensor& inp
   if (shape.is_pointwise()) {
     Tensor flat = out.flatten(1);
     return multiply(flat, gradient.t(), input, into);
+  }
+  if (takes_shifted_sums(out.size(0), shape)) {
+    return weight_gradient_by_shifts(out, gradient, input, shape, into);
   }
   if (takes_columns(gradient) || gradient.size(0) <= kFewRows) {
     return weight_gradient_by_columns(out, gradient, input, shape, into);

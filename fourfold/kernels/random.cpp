@@ -43,16 +43,18 @@ std::array<double, 2> normal_pair(const std::uint32_t* w) {
 constexpr std::int64_t kCounters = 64;
 using Drawn = std::array<std::uint32_t, 4 * kCounters>;
 
-/// Writes the numbers of `count` consecutive indices. Each counter gives the numbers of two
-/// indices.
+/// Writes the numbers of `count` consecutive indices of a row. Each counter gives the numbers of
+/// two indices.
 template <class T>
-void fill_run(T* out, std::int64_t first, std::int64_t count, Key key, double deviation) {
+void fill_run(T* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
+              double deviation) {
   Drawn drawn;
   const std::int64_t end = first + count;
   for (std::int64_t index = first; index < end;) {
     const std::int64_t counter = index / 2;
     const std::int64_t counters = std::min(kCounters, (end - 1) / 2 - counter + 1);
-    philox_words(drawn.data(), key.value, 0, static_cast<std::uint64_t>(counter), counters);
+    philox_words(drawn.data(), key.value, static_cast<std::uint64_t>(row),
+                 static_cast<std::uint64_t>(counter), counters);
     for (std::int64_t i = 0; i < counters; ++i) {
       const auto pair = normal_pair(drawn.data() + 4 * i);
       for (std::int64_t odd = index % 2; odd < 2 && index < end; ++odd, ++index) {
@@ -90,10 +92,31 @@ void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& bl
     auto* out = shard.data_ptr<scalar_t>();
     const std::int64_t end = block.ranges[0].end * between;
     for (std::int64_t row = block.ranges[0].begin * between; row < end; ++row) {
-      fill_run(out, row * global_columns + columns.begin, columns.size(), key, deviation);
+      fill_run(out, 0, row * global_columns + columns.begin, columns.size(), key, deviation);
       out += local_columns;
     }
   });
+}
+
+void fill_normal_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count,
+                     Key key) {
+  fill_run(out, row, first, count, key, 1);
+}
+
+void fill_normal_run(double* out, std::int64_t row, std::int64_t first, std::int64_t count,
+                     Key key) {
+  fill_run(out, row, first, count, key, 1);
+}
+
+std::int64_t uniform_number(std::int64_t count, std::int64_t row, Key key) {
+  FOURFOLD_CHECK(count > 0 && count <= std::int64_t{1} << 31);
+  std::array<std::uint32_t, 4> words;
+  philox_words(words.data(), key.value, static_cast<std::uint64_t>(row), 0, 1);
+  // The 64 bits as a fraction of `count`: off by at most count / 2^64. Only the upper half of the
+  // product is needed, and a count of 31 bits lets it be computed in two parts.
+  const auto factor = static_cast<std::uint64_t>(count);
+  const std::uint64_t low = (factor * words[1]) >> 32;
+  return static_cast<std::int64_t>((factor * words[0] + low) >> 32);
 }
 
 namespace {

@@ -26,6 +26,15 @@ Key key_of(Key key, std::uint64_t number);
 void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& block, Key key,
                  double deviation);
 
+/// Writes `count` normally distributed numbers of deviation 1, the first of which has the index
+/// `first` in row `row` of the stream. Every number is a function of key, row and index.
+void fill_normal_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key);
+void fill_normal_run(double* out, std::int64_t row, std::int64_t first, std::int64_t count,
+                     Key key);
+
+/// A number from [0, count), each as likely as the others; a function of key and row.
+std::int64_t uniform_number(std::int64_t count, std::int64_t row, Key key);
+
 /// The place of a matrix of activations in the global one: row r has the number `rows.begin + r`,
 /// and column c is channel `columns.begin + c`.
 struct Window2 {

@@ -17,7 +17,7 @@ struct Softmax {
   [[gnu::always_inline]] static inline void run(A* scores, ScoreBlock block, A scale, A* logsum,
                                                 A* inverse) {
     for (std::int64_t r = 0; r < block.rows; ++r, scores += block.keys) {
-      const std::int64_t seen = block.first + r + 1;
+      const std::int64_t seen = block.seen(r);
       const A largest = scale * largest_of(scores, seen, scores[0]);
       A sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -38,7 +38,7 @@ struct SoftmaxAgain {
   [[gnu::always_inline]] static inline void run(A* scores, ScoreBlock block, A scale,
                                                 const A* logsum) {
     for (std::int64_t r = 0; r < block.rows; ++r, scores += block.keys) {
-      const std::int64_t seen = block.first + r + 1;
+      const std::int64_t seen = block.seen(r);
       const A shift = logsum[r];
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < seen; ++i) scores[i] = exponential(scores[i] * scale - shift);

@@ -1,5 +1,5 @@
-// The arithmetic of causal attention between its matrix products, for one block of query rows and
-// all keys up to them. Types are float or double.
+// The arithmetic of attention between its matrix products, for one block of query rows and all keys
+// that they attend to. Types are float or double.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,12 +7,17 @@
 
 namespace fourfold::kernels {
 
-/// A block of scores in memory. Row r belongs to position `first + r`, which attends to the keys 0
-/// .. first + r. Rows have `keys` = first + rows elements.
+/// A block of scores in memory, whose rows have `keys` elements. Row r belongs to position `first +
+/// r`. If attention is causal, it attends to the keys 0 .. first + r, and `keys` = first + rows.
+/// Otherwise it attends to all keys.
 struct ScoreBlock {
   std::int64_t first = 0;
   std::int64_t rows = 0;
   std::int64_t keys = 0;
+  bool causal = true;
+
+  /// The number of keys that row r attends to.
+  std::int64_t seen(std::int64_t r) const { return causal ? first + r + 1 : keys; }
 };
 
 /// Replaces scores by exp(scale * score - largest) for the keys that a row attends to, else by 0.

@@ -5,6 +5,7 @@
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/model/gpt.hpp"
 #include "fourfold/model/llama.hpp"
+#include "fourfold/model/unet.hpp"
 
 namespace fourfold::model {
 
@@ -63,18 +64,37 @@ ModelPtr make_llama(const config::ModelConfig& config, const Execution& how) {
   return std::make_shared<LlamaModel>(spec);
 }
 
+ModelPtr make_unet(const config::ModelConfig& config, const Execution& how) {
+  const bool linear = config.noise == config::NoiseSchedule::kLinear;
+  return std::make_shared<UNetModel>(UNetSpec{
+      .image = config.image,
+      .colours = config.colours,
+      .channels = config.channels,
+      .multipliers = config.multipliers,
+      .blocks = config.blocks,
+      .attention = config.attention,
+      .heads = config.heads,
+      .groups = config.groups,
+      .dropout = config.dropout,
+      .learn_sigma = config.learn_sigma,
+      .noise = {.schedule = linear ? NoiseSpec::Schedule::kLinear : NoiseSpec::Schedule::kCosine,
+                .steps = config.noise_steps},
+      .execution = how});
+}
+
 /// A line of the table of kinds.
 struct Kind {
   std::string_view name;
   ModelPtr (*make)(const config::ModelConfig& config, const Execution& how);
 };
 
-constexpr Kind kKinds[] = {{"gpt", make_gpt}, {"llama", make_llama}};
+constexpr Kind kKinds[] = {{"gpt", make_gpt}, {"llama", make_llama}, {"unet", make_unet}};
 
 }  // namespace
 
 ModelPtr model_of(const config::Config& config) {
-  FOURFOLD_CHECK(config.model.vocab > 0, "the vocabulary is not known yet");
+  FOURFOLD_CHECK(config.model.vocab > 0 || config.model.has_images(),
+                 "the vocabulary is not known yet");
   for (const Kind& kind : kKinds) {
     if (kind.name == config.model.kind) return kind.make(config.model, execution_of(config));
   }

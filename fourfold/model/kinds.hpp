@@ -7,7 +7,7 @@
 
 namespace fourfold::model {
 
-/// The model that a configuration describes. Its vocabulary must be known.
+/// The model that a configuration describes. The vocabulary of a model of tokens must be known.
 ModelPtr model_of(const config::Config& config);
 
 }  // namespace fourfold::model

@@ -44,15 +44,19 @@ struct Execution {
   std::uint64_t seed = 1;
 };
 
+/// The two ends of a stage.
+enum class End { kInput, kOutput };
+
 /// A stage of a model, on a rank.
 class Part : public nn::Layer {
  public:
   const Stage& stage() const { return stage_; }
 
-  /// A pass through the stage. `hidden` are the hidden states of the parts of the batch that the
-  /// previous stage returned; on the first stage it is empty. The result is the hidden states for
-  /// the next stage. On the last stage it is this rank's part of the loss: the sum over its samples
-  /// divided by `terms`, the number of terms of the loss in a step.
+  /// A pass through the stage. `hidden` are the tensors that the previous stage returned, those of
+  /// the first part of the batch first; on the first stage it is empty. The result is what the next
+  /// stage takes. It may contain tensors of `hidden`, which the stage hands on. On the last stage
+  /// the result is this rank's part of the loss: the sum over its samples divided by `terms`, the
+  /// number of terms of the loss in a step.
   virtual std::vector<Tensor> run(const std::vector<Tensor>& hidden, const Input& input,
                                   std::int64_t terms, nn::Pass& pass) const = 0;
   /// The same for a whole model.
@@ -62,8 +66,12 @@ class Part : public nn::Layer {
   /// the other's communication, if there is communication and the samples of a rank can be halved;
   /// else one.
   virtual int parts_of(const nn::Batch& batch) const = 0;
-  /// Memory for the hidden state of a part of a batch.
-  virtual Tensor empty_hidden(const nn::Batch& part) const = 0;
+  /// Memory for what the stage takes or returns for a part of a batch: the hidden state, and what
+  /// later stages need besides. There is nothing at the input of the first stage and at the output
+  /// of the last one.
+  virtual std::vector<Tensor> empty_hidden(const nn::Batch& part, End end) const = 0;
+  /// The same for all parts of a batch.
+  std::vector<Tensor> all_empty_hidden(const nn::Batch& batch, End end) const;
 
   /// The parameters that this stage owns, in the order of use. The gradients of the first list
   /// complete last, and the optimizer keeps the lists apart.
@@ -78,8 +86,9 @@ class Part : public nn::Layer {
   /// them counts.
   virtual bool counts_loss() const = 0;
 
-  /// The flops of one block, of the kind that `Layer::flops` counts.
-  virtual double block_flops(const nn::Batch& batch) const = 0;
+  /// The flops of a block of the stage, of the kind that `Layer::flops` counts. Blocks are numbered
+  /// over the whole model.
+  virtual double block_flops(std::int64_t block, const nn::Batch& batch) const = 0;
 
  protected:
   Part(const Mesh& mesh, const Stage& stage) : Layer(mesh, ""), stage_(stage) {}
@@ -110,7 +119,9 @@ class Model {
 
   /// The blocks that a pipeline can be cut between.
   virtual std::int64_t blocks() const = 0;
-  /// The same model with another number of blocks.
+  /// Whether all blocks are alike. If so, a model with fewer blocks shows what all of them need.
+  virtual bool alike() const { return true; }
+  /// The same model with another number of blocks. Only where blocks are alike.
   virtual ModelPtr with_blocks(std::int64_t blocks) const = 0;
   Stage whole() const { return {.blocks = {0, blocks()}}; }
 
@@ -130,7 +141,7 @@ class Model {
 
   /// The tensors of a file that hold the parameter `name` with that shape.
   virtual FileTensor file_tensor(const std::string& name, const grid::Shape& shape) const = 0;
-  /// The beginning of the names of a block's parameters: "h.3.".
+  /// The beginning of the names of a block's parameters: "h.3.". Only where blocks are alike.
   virtual std::string block_prefix(std::int64_t block) const = 0;
 
   // These are what the layers say, by a dry model of one rank.
@@ -140,7 +151,10 @@ class Model {
   Flops flops(std::int64_t samples) const;
   /// The number of elements of all parameters.
   std::int64_t parameter_count() const;
-  /// The flops of what comes after the blocks, in flops of a block.
+  /// The flops of a forward pass of one sample through each block. The first has what comes before
+  /// the blocks, too, and the last what comes after them.
+  std::vector<double> block_flops() const;
+  /// The flops of what comes after the blocks, in flops of a block. Only where blocks are alike.
   double head_in_blocks() const;
   /// The whole model as stages whose shares of the flops are as even as possible.
   std::vector<Stage> cut(int stages) const;

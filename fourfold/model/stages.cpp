@@ -2,6 +2,8 @@
 #include "fourfold/model/stages.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/recording/recording.hpp"
@@ -38,6 +40,41 @@ std::vector<std::int64_t> balanced(std::int64_t blocks, int stages, double embed
     const auto cheapest = std::min_element(costs.rbegin(), costs.rend());
     *cheapest += 1;
     counts[static_cast<std::size_t>(costs.rend() - cheapest - 1)] += 1;
+  }
+  return counts;
+}
+
+std::vector<std::int64_t> balanced(const std::vector<double>& costs, int stages) {
+  const auto blocks = static_cast<std::int64_t>(costs.size());
+  check_stages(blocks, stages, 1);
+  std::vector<double> sums(costs.size() + 1, 0);
+  std::partial_sum(costs.begin(), costs.end(), sums.begin() + 1);
+  const auto cost = [&](std::int64_t begin, std::int64_t end) {
+    return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
+  };
+  // best[n][b]: the largest cost of a stage when the last n stages begin with block b.
+  const auto rows = static_cast<std::size_t>(stages) + 1;
+  std::vector<std::vector<double>> best(rows, std::vector<double>(costs.size() + 1, INFINITY));
+  best[0].back() = 0;
+  const auto rest = [&](int count, std::int64_t begin) -> double& {
+    return best[static_cast<std::size_t>(count)][static_cast<std::size_t>(begin)];
+  };
+  for (int count = 1; count <= stages; ++count) {
+    for (std::int64_t begin = 0; begin < blocks; ++begin) {
+      for (std::int64_t end = begin + 1; end <= blocks; ++end) {
+        const double largest = std::max(cost(begin, end), rest(count - 1, end));
+        rest(count, begin) = std::min(rest(count, begin), largest);
+      }
+    }
+  }
+  std::vector<std::int64_t> counts;
+  std::int64_t begin = 0;
+  for (int left = stages; left > 0; --left) {
+    // Of equally good cuts the first: earlier stages hold more passes.
+    std::int64_t end = begin + 1;
+    while (std::max(cost(begin, end), rest(left - 1, end)) > rest(stages, 0)) ++end;
+    counts.push_back(end - begin);
+    begin = end;
   }
   return counts;
 }

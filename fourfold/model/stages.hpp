@@ -15,10 +15,13 @@ std::string stages_misfit(std::int64_t layers, int places, int chunks);
 /// Throws it as ConfigError.
 void check_stages(std::int64_t layers, int places, int chunks);
 
-/// The number of blocks of each stage. The largest cost of a stage is as small as possible. Every stage has
-/// at least one block. The first stage also has the embedding and the last one the head; their
-/// costs are given in blocks. Throws ConfigError when there are more stages than blocks.
+/// The number of blocks of each stage. The largest cost of a stage is as small as possible. Every
+/// stage has at least one block. The first stage also has the embedding and the last one the head;
+/// their costs are given in blocks. Throws ConfigError when there are more stages than blocks.
 std::vector<std::int64_t> balanced(std::int64_t blocks, int stages, double embedding, double head);
+
+/// The same for blocks that differ, by the cost of each.
+std::vector<std::int64_t> balanced(const std::vector<double>& costs, int stages);
 
 /// This rank's parts of the model. With `chunks` parts on each rank, stage number s, counted along
 /// the model, is chunk s / pipe of the ranks at s % pipe. More chunks make smaller bubbles.

@@ -118,11 +118,12 @@ int Transformer::parts_of(const Batch& batch) const {
   return 2;
 }
 
-Tensor Transformer::empty_hidden(const Batch& part) const {
+std::vector<Tensor> Transformer::empty_hidden(const Batch& part, End end) const {
+  if (end == End::kInput ? stage().first : stage().last) return {};
   const Execution& how = frame_.execution;
   const std::int64_t rows = nn::hidden_rows(*mesh_, part, how.activations).size();
-  return at::empty({rows, frame_.width / mesh_->size(Axis::kX)},
-                   at::TensorOptions(how.precision.compute).device(mesh_->device()));
+  return {at::empty({rows, frame_.width / mesh_->size(Axis::kX)},
+                    at::TensorOptions(how.precision.compute).device(mesh_->device()))};
 }
 
 void Transformer::check(const Batch& batch) const {

@@ -70,14 +70,16 @@ class Transformer : public Part {
   std::vector<Tensor> run(const std::vector<Tensor>& hidden, const Input& input, std::int64_t terms,
                           nn::Pass& pass) const override;
   int parts_of(const nn::Batch& batch) const override;
-  Tensor empty_hidden(const nn::Batch& part) const override;
+  std::vector<Tensor> empty_hidden(const nn::Batch& part, End end) const override;
 
   std::vector<nn::Parameters> groups() const override;
   nn::ParameterPtr shared() const override;
   tensor::GatherOrder gatherables() const override;
   bool counts_loss() const override;
   double flops(const nn::Batch& batch) const override;
-  double block_flops(const nn::Batch& batch) const override { return blocks_[0]->flops(batch); }
+  double block_flops(std::int64_t block, const nn::Batch& batch) const override {
+    return blocks_.at(static_cast<std::size_t>(block - stage().blocks.begin))->flops(batch);
+  }
 
   const Frame& frame() const { return frame_; }
   /// Whether there is a table of positions, which limits the length of texts.

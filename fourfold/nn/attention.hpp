@@ -1,4 +1,4 @@
-// Causal self-attention on whole sequences and some of the heads.
+// Self-attention on whole sequences and some of the heads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@ struct AttentionShape {
   std::int64_t first_head = 0;
   std::int64_t all_heads = 0;
   double dropout = 0;
-  kernels::Key key;
+  kernels::Key key{};
 
   std::string_view layer{};  ///< the name of the layer; its text must outlive the graph
 };
@@ -31,7 +31,10 @@ struct AttentionShape {
 /// linear in the context.
 Tensor causal_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape);
 
-/// The same for new positions of texts whose earlier positions are in `cache`.
+/// The same, where every position attends to all positions of its sample.
+Tensor full_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape);
+
+/// Causal attention for new positions of texts whose earlier positions are in `cache`.
 Tensor cached_attention(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape,
                         KvCache& cache);
 

@@ -3,9 +3,10 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
+#include "fourfold/nn/columns.hpp"
+#include "fourfold/nn/conv_work.hpp"
+#include "fourfold/nn/elementwise.hpp"
 #include "fourfold/nn/rows.hpp"
-#include "fourfold/tensor/dtype.hpp"
-#include "fourfold/tensor/memory.hpp"
 #include "fourfold/tensor/product.hpp"
 #include "fourfold/tensor/work.hpp"
 
@@ -14,17 +15,6 @@ namespace fourfold::nn {
 using grid::Axis;
 using kernels::Into;
 using tensor::Pending;
-
-namespace {
-
-std::string indivisible(const std::string& name, const char* what, std::int64_t size,
-                        std::int64_t by, const std::string& axes) {
-  if (size % by == 0) return {};
-  return concat(name, ": ", size, " ", what, " cannot be split over ", axes, " = ", by,
-                "; choose sizes that divide them");
-}
-
-}  // namespace
 
 std::string Conv::misfit(const ConvSpec& spec, const grid::Sizes& sizes) {
   const std::int64_t contracts = spec.transposed ? sizes.y : sizes.x;
@@ -35,14 +25,14 @@ std::string Conv::misfit(const ConvSpec& spec, const grid::Sizes& sizes) {
   for (const ConvTerm& term : spec.terms) {
     const bool columns = spec.input == Spread::kColumns;
     if (reason.empty()) {
-      reason = indivisible(term.name, "input channels", term.in,
-                           contracts * (columns ? produces : 1), columns ? "x times y" : contract);
+      reason = cannot_split(term.name, "input channels", term.in,
+                            contracts * (columns ? produces : 1), columns ? "x times y" : contract);
     }
   }
   if (!reason.empty()) return reason;
   const bool columns = spec.output == Spread::kColumns;
-  return indivisible(spec.name, "output channels", spec.out, produces * (columns ? contracts : 1),
-                     columns ? "x times y" : produce);
+  return cannot_split(spec.name, "output channels", spec.out, produces * (columns ? contracts : 1),
+                      columns ? "x times y" : produce);
 }
 
 Conv::Conv(const Mesh& mesh, const ConvSpec& spec, const Precision& precision, std::uint64_t seed)
@@ -67,9 +57,16 @@ Conv::Conv(const Mesh& mesh, const ConvSpec& spec, const Precision& precision, s
                                              .deviation = term.deviation},
                                precision, seed));
   }
-  if (!spec.bias) return;
-  ParameterSpec bias{.name = spec.name + ".bias", .shape = {spec.out}};
-  if (spec.output == Spread::kColumns) {
+  if (spec.bias) bias_ = declare_bias(spec.name + ".bias", precision, seed);
+  for (const ConvTerm& term : spec.terms) {
+    if (!term.bias.empty()) term_biases_.push_back(declare_bias(term.bias, precision, seed));
+  }
+}
+
+ParameterPtr Conv::declare_bias(const std::string& name, const Precision& precision,
+                                std::uint64_t seed) {
+  ParameterSpec bias{.name = name, .shape = {spec_.out}};
+  if (spec_.output == Spread::kColumns) {
     bias.kept = {produce_, contract_};
     bias.gathered = bias.summed = Axis::kZ;
   } else {
@@ -77,7 +74,16 @@ Conv::Conv(const Mesh& mesh, const ConvSpec& spec, const Precision& precision, s
     bias.gathered = {contract_, Axis::kZ};
     bias.summed = Axis::kZ;
   }
-  bias_ = declare(bias, Precision{precision.master, precision.master}, seed);
+  return declare(bias, Precision{precision.master, precision.master}, seed);
+}
+
+Tensor Conv::bias_of(const Pass& pass) const {
+  Tensor sum = pass.vector(bias_);
+  for (const ParameterPtr& one : term_biases_) {
+    const Tensor more = pass.vector(one);
+    sum = sum.defined() ? residual(*mesh_, sum, more, name()) : more;
+  }
+  return sum;
 }
 
 double Conv::flops(const Batch& batch) const {
@@ -124,19 +130,6 @@ Pending Conv::gather_output_gradient(const Tensor& gradient) const {
 // --- pieces of columns. Windows reach over several pixels, so that a kernel needs all columns of a
 // pixel side by side. Products of single pixels take the pieces as they are.
 
-Tensor Conv::merge(const Tensor& stacked, std::int64_t pieces) const {
-  if (pieces == 1) return stacked;
-  const std::int64_t rows = stacked.size(0) / pieces;
-  const Tensor view = stacked.view({pieces, rows, stacked.size(1)}).permute({1, 0, 2});
-  return tensor::contiguous(*mesh_, "merge", view).view({rows, -1});
-}
-
-Tensor Conv::stack(const Tensor& rows, std::int64_t pieces) const {
-  if (pieces == 1) return rows;
-  const Tensor view = rows.view({rows.size(0), pieces, -1}).permute({1, 0, 2});
-  return tensor::contiguous(*mesh_, "stack", view).view({pieces * rows.size(0), -1});
-}
-
 namespace {
 
 /// Piece `index` of `count` along dimension `dim`.
@@ -149,15 +142,6 @@ Tensor piece(const Tensor& whole, std::int64_t dim, std::int64_t index, std::int
 }  // namespace
 
 // --- products
-
-/// A convolution counts as the product that it is: one row for each pixel of the output.
-void Conv::record(const char* name, const ConvTerm& term, const Tensor& input, const Tensor& output,
-                  const Tensor& weight) const {
-  const auto bytes = static_cast<std::int64_t>(input.nbytes() + output.nbytes() + weight.nbytes());
-  mesh_->compute(name, schedule::product_of(
-                           {output.size(0), term.shape.taps() * input.size(1), output.size(1)},
-                           tensor::dtype_of(input.scalar_type()), Bytes(bytes)));
-}
 
 /// Adds the convolution of an input, whose pieces lie one below the other, to `out`, or makes
 /// `out`.
@@ -175,9 +159,8 @@ void Conv::add_term(Tensor& out, const ConvTerm& term, const Tensor& stacked,
     }
     return;
   }
-  const Tensor input = merge(stacked, input_chunks_);
-  const Tensor result = kernels::conv(input, weight, term.shape);
-  record("conv", term, input, result, weight);
+  const Tensor input = merge_columns(*mesh_, stacked, input_chunks_);
+  const Tensor result = conv(*mesh_, input, weight, term.shape);
   if (!out.defined()) {
     out = result;
   } else {
@@ -188,9 +171,8 @@ void Conv::add_term(Tensor& out, const ConvTerm& term, const Tensor& stacked,
 Tensor Conv::input_gradient(const ConvTerm& term, const Tensor& gradient,
                             const Tensor& weight) const {
   if (!term.shape.is_pointwise()) {
-    const Tensor result = kernels::conv_input_gradient(gradient, weight, term.shape);
-    record("conv dI", term, result, gradient, weight);
-    return stack(result, input_chunks_);
+    return stack_columns(*mesh_, conv_input_gradient(*mesh_, gradient, weight, term.shape),
+                         input_chunks_);
   }
   const Tensor flat = weight.flatten(1);
   Tensor out = at::empty({input_chunks_ * gradient.size(0), flat.size(1) / input_chunks_},
@@ -236,7 +218,7 @@ Tensor Conv::multiply(Call& call) const {
     add_term(out, spec_.terms[i], call.gathered_inputs[i].wait(),
              weights_[i]->gather(*call.in_flight));
   }
-  return stack(out, output_chunks_);
+  return stack_columns(*mesh_, out, output_chunks_);
 }
 
 void Conv::weight_gradient(Call& call, std::size_t index, const Tensor& gradient) const {
@@ -244,21 +226,16 @@ void Conv::weight_gradient(Call& call, std::size_t index, const Tensor& gradient
   const ConvTerm& term = spec_.terms[index];
   Parameter::Use& use = *call.uses[index];
   const Tensor stacked = call.gathered_inputs[index].wait();
-  Parameter::Slot slot = use.slot(stacked.scalar_type());
-  if (term.shape.is_pointwise()) {
-    const Tensor flat = slot.tensor.flatten(1);
-    for (std::int64_t i = 0; i < input_chunks_; ++i) {
-      Tensor target = piece(flat, 1, i, input_chunks_);
-      tensor::product(*mesh_, "conv dW", target, gradient.t(), piece(stacked, 0, i, input_chunks_),
-                      slot.into);
-    }
-  } else {
-    const Tensor input = merge(stacked, input_chunks_);
-    {
-      const tensor::MemoryScope workspace(tensor::MemoryClass::kWorkspace);
-      kernels::conv_weight_gradient(slot.tensor, gradient, input, term.shape, slot.into);
-    }
-    record("conv dW", term, input, gradient, slot.tensor);
+  if (!term.shape.is_pointwise()) {
+    return conv_weight_gradient(*mesh_, use, gradient,
+                                merge_columns(*mesh_, stacked, input_chunks_), term.shape);
+  }
+  const Parameter::Slot slot = use.slot(stacked.scalar_type());
+  const Tensor flat = slot.tensor.flatten(1);
+  for (std::int64_t i = 0; i < input_chunks_; ++i) {
+    Tensor target = piece(flat, 1, i, input_chunks_);
+    tensor::product(*mesh_, "conv dW", target, gradient.t(), piece(stacked, 0, i, input_chunks_),
+                    slot.into);
   }
   use.end();
 }
@@ -266,7 +243,7 @@ void Conv::weight_gradient(Call& call, std::size_t index, const Tensor& gradient
 void Conv::backward_products(Call& call) const {
   const LayerScope scope(name());
   const tensor::Overlap& overlap = mesh_->overlap();
-  const Tensor gradient = merge(call.gathered_gradient.wait(), output_chunks_);
+  const Tensor gradient = merge_columns(*mesh_, call.gathered_gradient.wait(), output_chunks_);
   const auto for_inputs = [&] {
     for (std::size_t i = 0; i < spec_.terms.size(); ++i) {
       const Tensor weight = weights_[i]->gather(*call.in_flight);
@@ -286,7 +263,7 @@ void Conv::backward_products(Call& call) const {
 
 Flow<Tensor> Conv::flow(std::vector<Tensor> inputs, const Pass& pass) const {
   FOURFOLD_CHECK_EQ(inputs.size(), spec_.terms.size(), name(), ": an input for each term");
-  const Tensor bias = pass.vector(bias_);
+  const Tensor bias = bias_of(pass);
   const auto call = std::make_shared<Call>(*this);
   const at::TensorOptions options = inputs.front().options();
   call->in_flight = &pass.in_flight();
@@ -349,7 +326,7 @@ Flow<Tensor> Conv::flow(std::vector<Tensor> inputs, const Pass& pass) const {
         } else {
           call->start();
         }
-        if (!bias_) return {placeholder(options)};
+        if (!call->bias.defined()) return {placeholder(options)};
         const LayerScope scope(name());
         const Tensor sums = kernels::column_sums(gradient);
         mesh_->compute("bias dB", tensor::loop_over(gradient, 1, 1));

@@ -15,7 +15,8 @@ struct ConvTerm {
   std::string name;     ///< of its weight
   std::int64_t in = 0;  ///< channels of its input
   kernels::ConvShape shape;
-  double deviation = 0;  ///< of the initial weights
+  double deviation = 0;   ///< of the initial weights
+  std::string bias = {};  ///< the name of a bias of its own, beside that of the sum
 };
 
 /// A sum of convolutions that have the same output: one of several parts of an input that lie side
@@ -43,8 +44,8 @@ class Conv final : public Layer {
   /// Throws ConfigError when the sizes do not divide.
   Conv(const Mesh& mesh, const ConvSpec& spec, const Precision& precision, std::uint64_t seed);
 
-  /// Differentiable: one input for each term. The pass must have gathered the bias, if the layer
-  /// has one.
+  /// Differentiable: one input for each term. The pass must have gathered the biases that the layer
+  /// has.
   Flow<Tensor> flow(std::vector<Tensor> inputs, const Pass& pass) const;
 
   double flops(const Batch& batch) const override;
@@ -52,9 +53,15 @@ class Conv final : public Layer {
   const ConvSpec& spec() const { return spec_; }
   const Parameters& weights_of_terms() const { return weights_; }
   const ParameterPtr& bias() const { return bias_; }  ///< null if the layer has none
+  const Parameters& biases_of_terms() const { return term_biases_; }
 
  private:
   struct Call;
+
+  ParameterPtr declare_bias(const std::string& name, const Precision& precision,
+                            std::uint64_t seed);
+  /// The sum of all biases; undefined if there is none.
+  Tensor bias_of(const Pass& pass) const;
 
   bool gathers_input() const;
   tensor::Pending gather_input(const Tensor& input) const;
@@ -62,13 +69,6 @@ class Conv final : public Layer {
   tensor::Pending gather_output_gradient(const Tensor& gradient) const;
   tensor::Pending reduce_input_gradient(const Tensor& partial) const;
 
-  /// Pieces of columns one below the other, as they are communicated, become columns side by side;
-  /// and the reverse.
-  Tensor merge(const Tensor& stacked, std::int64_t pieces) const;
-  Tensor stack(const Tensor& rows, std::int64_t pieces) const;
-
-  void record(const char* name, const ConvTerm& term, const Tensor& input, const Tensor& output,
-              const Tensor& weight) const;
   void add_term(Tensor& out, const ConvTerm& term, const Tensor& stacked,
                 const Tensor& weight) const;
   Tensor multiply(Call& call) const;
@@ -83,6 +83,7 @@ class Conv final : public Layer {
   std::int64_t output_chunks_;
   Parameters weights_;
   ParameterPtr bias_;
+  Parameters term_biases_;
 };
 
 }  // namespace fourfold::nn

@@ -3,6 +3,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/gelu.hpp"
+#include "fourfold/kernels/silu.hpp"
 #include "fourfold/kernels/swiglu.hpp"
 #include "fourfold/nn/layer.hpp"
 #include "fourfold/tensor/work.hpp"
@@ -47,6 +48,23 @@ Tensor gelu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
         Tensor result = at::empty_like(saved.get());
         kernels::gelu_backward(gradients[0].contiguous(), saved.get(), result);
         record(mesh, "gelu dI", layer, result, 20, 3);
+        return {result};
+      })[0];
+}
+
+Tensor silu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
+  return node(
+      {input},
+      [&](const variable_list& in) -> variable_list {
+        Tensor out = at::empty_like(in[0]);
+        kernels::silu_forward(in[0], out);
+        record(mesh, "silu", layer, out, 6, 2);
+        return {out};
+      },
+      [&mesh, layer, saved = Saved(input)](const variable_list& gradients) -> variable_list {
+        Tensor result = at::empty_like(saved.get());
+        kernels::silu_backward(gradients[0].contiguous(), saved.get(), result);
+        record(mesh, "silu dI", layer, result, 10, 3);
         return {result};
       })[0];
 }

@@ -12,6 +12,9 @@ namespace fourfold::nn {
 /// GELU in the tanh form of GPT-2.
 Tensor gelu(const Mesh& mesh, const Tensor& input, std::string_view layer = {});
 
+/// SiLU: x / (1 + exp(-x)).
+Tensor silu(const Mesh& mesh, const Tensor& input, std::string_view layer = {});
+
 /// SwiGLU: columns 2i and 2i + 1 are gate and up, and column i of the result is silu(gate) * up.
 Tensor swiglu(const Mesh& mesh, const Tensor& input, std::string_view layer = {});
 

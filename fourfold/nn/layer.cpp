@@ -22,9 +22,8 @@ namespace {
 
 Parameters vectors_or_not(const Parameters& all, bool vectors) {
   Parameters some;
-  std::copy_if(
-      all.begin(), all.end(), std::back_inserter(some),
-      [&](const ParameterPtr& one) { return (one->spec().shape.size() == 1) == vectors; });
+  std::copy_if(all.begin(), all.end(), std::back_inserter(some),
+               [&](const ParameterPtr& one) { return (one->spec().shape.size() == 1) == vectors; });
   return some;
 }
 

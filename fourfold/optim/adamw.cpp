@@ -111,7 +111,8 @@ AdamW::AdamW(const Mesh& mesh, const std::vector<nn::Parameters>& groups, const 
   std::sort(segments.begin(), segments.end(),
             [](const Segment& a, const Segment& b) { return a.first_use < b.first_use; });
   for (Segment& segment : segments) {
-    groups_.emplace_back(mesh, std::move(segment.parameters), segment.decay, spec.zero);
+    groups_.emplace_back(mesh, std::move(segment.parameters), segment.decay, spec.zero,
+                         spec.mean_decay > 0);
   }
 }
 
@@ -197,7 +198,8 @@ void AdamW::update(std::int64_t number, double rate, double gradient_scale) {
                                   .beta2 = spec_.beta2,
                                   .epsilon = spec_.epsilon,
                                   .gradient_scale = gradient_scale,
-                                  .step = number};
+                                  .step = number,
+                                  .mean_decay = mean_decay_of(spec_.mean_decay, number)};
   for (FlatGroup& group : groups_) {
     group.update(numbers);
     group.gather_values();
@@ -207,6 +209,17 @@ void AdamW::update(std::int64_t number, double rate, double gradient_scale) {
 void AdamW::gather_values() {
   const comm::PhaseScope phase(schedule::Phase::kUpdate);
   for (FlatGroup& group : groups_) group.gather_values();
+}
+
+void AdamW::exchange_mean() {
+  if (in_step_) throw InvariantError("exchange_mean within a step");
+  for (FlatGroup& group : groups_) group.exchange_mean();
+  gather_values();
+}
+
+double mean_decay_of(double largest, std::int64_t number) {
+  const auto k = static_cast<double>(number);
+  return std::min(largest, (1 + k) / (10 + k));
 }
 
 double clip_scale(double norm, double largest) {

@@ -17,7 +17,14 @@ struct AdamWSpec {
   double epsilon = 1e-8;
   double decay = 0.1;  ///< of matrices and embeddings
   Zero zero = Zero::kMoments;
+  /// The largest decay of a running mean of the values, which is kept beside them; 0: none. The
+  /// mean begins with the first values. Step k forgets less the later it is: its decay is
+  /// min(mean_decay, (1 + k) / (10 + k)).
+  double mean_decay = 0;
 };
+
+/// The decay of the running mean in step `number`, which counts from 1.
+double mean_decay_of(double largest, std::int64_t number);
 
 class AdamW {
  public:
@@ -39,6 +46,11 @@ class AdamW {
 
   /// Gathers all values as an update does: their next uses wait for them.
   void gather_values();
+
+  /// Exchanges the values of all parameters with their running mean: a second call undoes the
+  /// first. The next uses of the values wait for them as after an update. Throws InvariantError
+  /// when no mean is kept, or within a step.
+  void exchange_mean();
 
   /// Must be called after `reduce_gradients`.
   Health gradient_health(const nn::Parameter& parameter) const;

@@ -32,7 +32,8 @@ Tensor zeros(std::int64_t count, at::ScalarType type, const Mesh& mesh, MemoryCl
 
 }  // namespace
 
-FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, Zero zero)
+FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, Zero zero,
+                     bool keeps_mean)
     : mesh_(&mesh),
       parameters_(checked(mesh, std::move(parameters))),
       decay_(decay),
@@ -61,6 +62,7 @@ FlatGroup::FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, 
   }
   mean_ = zeros(own_count, precision.master, mesh, MemoryClass::kOptimizer);
   square_ = zeros(own_count, precision.master, mesh, MemoryClass::kOptimizer);
+  if (keeps_mean) value_mean_ = zeros(own_count, precision.master, mesh, MemoryClass::kOptimizer);
   for (const nn::ParameterPtr& p : parameters_) p->collector().adopt(*this);
 }
 
@@ -240,17 +242,34 @@ void FlatGroup::expect_values(comm::Work work) {
   for (const nn::ParameterPtr& p : parameters_) p->expect_values(arrival_);
 }
 
+/// The mean of no values yet is that of the first ones, which may be read from a file after the
+/// group is made.
+void FlatGroup::begin_mean() {
+  if (std::exchange(has_mean_, true) || !value_mean_.defined()) return;
+  value_mean_.copy_(own_values_);
+}
+
 void FlatGroup::update(kernels::AdamStep step) {
   step.decay = decay_;
+  begin_mean();
   const bool same = values_.scalar_type() == own_values_.scalar_type();
   kernels::adamw(own_values_, own_gradients_, mean_, square_, same ? own_values_ : own(values_),
-                 step);
+                 step, value_mean_);
   // Gradient, value and both moments are read; value and moments are written, and the value in the
-  // type of computation.
-  schedule::Arithmetic arithmetic = tensor::loop_over(mean_, 7, 15);
+  // type of computation. The mean of the values is read and written.
+  schedule::Arithmetic arithmetic =
+      value_mean_.defined() ? tensor::loop_over(mean_, 9, 18) : tensor::loop_over(mean_, 7, 15);
   arithmetic.work = schedule::Work::kOptimizer;
   if (!same) arithmetic.bytes += Bytes(static_cast<std::int64_t>(own(values_).nbytes()));
   mesh_->compute("adamw", arithmetic);
+}
+
+void FlatGroup::exchange_mean() {
+  FOURFOLD_CHECK(value_mean_.defined(), "no mean of the values is kept");
+  FOURFOLD_CHECK(in_flight_ == nullptr, "a step is under way");
+  begin_mean();
+  const bool same = values_.scalar_type() == own_values_.scalar_type();
+  kernels::exchange(own_values_, value_mean_, same ? own_values_ : own(values_));
 }
 
 void FlatGroup::gather_values() {

@@ -33,7 +33,10 @@ class FlatGroup final : private nn::GradientSink {
   /// In elements. This is a whole number of cache lines in every type.
   static constexpr std::int64_t kAlignment = 32;
 
-  FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, Zero zero);
+  /// With `keeps_mean`, a running mean of the values is kept, which begins with the values that the
+  /// parameters have before the first update.
+  FlatGroup(const Mesh& mesh, nn::Parameters parameters, double decay, Zero zero,
+            bool keeps_mean = false);
   FlatGroup(const FlatGroup&) = delete;
   FlatGroup& operator=(const FlatGroup&) = delete;
   ~FlatGroup();
@@ -53,6 +56,8 @@ class FlatGroup final : private nn::GradientSink {
   /// Gathers the new values. The parameters wait for them when they are used next, or, with
   /// `overlap.data` off, this function waits.
   void gather_values();
+  /// Exchanges the values with their mean, on this rank; `gather_values` must follow.
+  void exchange_mean();
 
   const nn::Parameters& parameters() const { return parameters_; }
   Health health(std::size_t index) const;
@@ -68,6 +73,7 @@ class FlatGroup final : private nn::GradientSink {
   /// The part of such a tensor that this rank updates.
   Tensor own(const Tensor& all) const { return zero_ == Zero::kNothing ? all : part(all); }
   void expect_values(comm::Work work);
+  void begin_mean();
   void place_values();
   void place_gradients();
   /// When the last of the parameters is complete, the sum over the replicas begins.
@@ -91,6 +97,8 @@ class FlatGroup final : private nn::GradientSink {
   Tensor own_gradients_;  // a part of gradients_ unless sums_passes()
   Tensor mean_;
   Tensor square_;
+  Tensor value_mean_;  // undefined if no mean is kept
+  bool has_mean_ = false;
   std::size_t incomplete_ = 0;  // parameters whose gradients the last pass has not completed
   tensor::InFlight* in_flight_ = nullptr;  // that of the step; null outside of steps
   bool has_sums_ = false;                  // whether there are sums of an earlier pass

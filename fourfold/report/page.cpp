@@ -39,6 +39,16 @@ std::string figures(const RunData& run) {
   return html + "</dl>\n";
 }
 
+std::string pictures(const RunData& run) {
+  std::string html;
+  for (const PictureData& picture : run.pictures) {
+    html += concat("<figure><img alt=\"", escaped(picture.name), "\" src=\"",
+                   data_uri("image/png", picture.png), "\"><figcaption>", escaped(picture.name),
+                   "</figcaption></figure>\n");
+  }
+  return html;
+}
+
 }  // namespace
 
 std::string page(const RunData& run) {
@@ -52,6 +62,10 @@ std::string page(const RunData& run) {
       concat("<h1>", escaped(run.name), "</h1>\n<p>", escaped(run.about), "</p>\n", figures(run));
   html += concat("<div class=\"pair\">", section("Loss", loss_chart(run)),
                  section("Time of each step", step_chart(run, palette)), "</div>\n");
+  if (!run.pictures.empty()) {
+    html += section("What the model draws",
+                    concat("<div class=\"pictures\">", pictures(run), "</div>\n"));
+  }
   html += section("One step, rank by rank", timeline_chart(run, palette));
   html += section("Communication of a mean step of rank 0", communication_table(run));
   html += section("Memory of the fullest rank", memory_table(run));

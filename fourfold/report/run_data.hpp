@@ -22,6 +22,12 @@ struct StepData {
   std::int64_t count = 1;                  ///< the number of steps
 };
 
+/// A picture that the model has drawn.
+struct PictureData {
+  std::string name;
+  std::string png;  ///< the bytes of the file
+};
+
 struct RunData {
   std::string name;
   std::string about;                                         ///< model and grid, in one line
@@ -31,6 +37,7 @@ struct RunData {
   std::vector<std::pair<std::int64_t, double>> validations;  ///< step and loss
   comm::Counts communication;                                ///< of rank 0, in all steps
   std::vector<std::pair<std::string, Bytes>> memory;         ///< purpose and peak
+  std::vector<PictureData> pictures;                         ///< the latest first; may be empty
   std::string configuration;
   std::vector<RankTrace> traces;  ///< by rank; their first step is drawn
   /// A step as it was predicted, one trace for each place of the pipeline; may be empty.

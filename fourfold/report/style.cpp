@@ -50,6 +50,9 @@ td:first-child,th:first-child{text-align:left;padding-left:0}
 .wide th,.wide td{padding:4px 6px;font-size:13px}.wide td.text{white-space:normal}
 #memory{max-width:420px}
 #facts td{text-align:left;white-space:normal;overflow-wrap:anywhere}#facts td:first-child{white-space:nowrap;color:var(--soft)}
+.pictures{display:flex;flex-wrap:wrap;gap:16px}figure{margin:0}
+.pictures img{display:block;image-rendering:pixelated;width:480px;max-width:100%;border:1px solid var(--line)}
+figcaption{color:var(--soft);font-size:13px;margin-top:4px}
 pre{margin:0;overflow-x:auto;font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace}
 footer{margin-top:18px;color:var(--soft);font-size:13px}
 @media print{section,.figures div{break-inside:avoid}}

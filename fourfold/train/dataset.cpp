@@ -84,7 +84,53 @@ Streams open_tokens(config::Config& config, Dataset& dataset, bool look) {
   return streams;
 }
 
+void open_text_or_tokens(config::Config& config, Dataset& dataset,
+                         const std::function<void(const std::string&)>& show_progress, bool look) {
+  const Streams streams = config.data.text.empty() ? open_tokens(config, dataset, look)
+                                                   : open_text(config, dataset, show_progress);
+  const auto source = [&](const data::Tokens& tokens) {
+    return token_source(
+        data::Samples(tokens, config.model.context, config.train.seed, config.model.vocab));
+  };
+  dataset.train_units = streams.train.size();
+  dataset.train = source(streams.train);
+  if (!streams.validation) return;
+  dataset.validation_units = streams.validation->size();
+  if (streams.validation->size() <= config.model.context) {
+    throw ConfigError(concat("the validation data has ", streams.validation->size(),
+                             " tokens, fewer than a sample of ", config.model.context,
+                             " and the next one; set data.validation to a larger share, or to 0"));
+  }
+  dataset.validation = source(*streams.validation);
+}
+
+void open_images(const config::Config& config, Dataset& dataset) {
+  const config::ModelConfig& model = config.model;
+  const data::ImageSplit images = data::open_image_split(
+      config.data.images, model.image, static_cast<int>(model.colours), config.data.validation);
+  dataset.train =
+      image_source(data::ImageSamples(images.training, config.train.seed, config.data.flip));
+  dataset.train_units = images.training->count();
+  if (images.validation) {
+    dataset.validation =
+        image_source(data::ImageSamples(images.validation, config.train.seed, false));
+    dataset.validation_units = images.validation->count();
+  }
+  dataset.about = concat(config.data.images, ": ", dataset.train_units, " images of ", model.image,
+                         " x ", model.image, model.colours == 1 ? " in grey and " : " in RGB and ",
+                         dataset.validation_units, " for validation",
+                         config.data.flip ? "; half of those for training are mirrored" : "");
+}
+
 }  // namespace
+
+std::string unit_of(const config::ModelConfig& model) {
+  return model.has_images() ? "images" : "tokens";
+}
+
+std::int64_t units_of_step(const config::Config& config) {
+  return config.train.batch * (config.model.has_images() ? 1 : config.model.context);
+}
 
 void check_inputs(const config::Config& config) {
   const auto check = [](const char* key, const std::string& path) {
@@ -98,6 +144,7 @@ void check_inputs(const config::Config& config) {
   check("data.tokens", config.data.tokens);
   check("data.validation_tokens", config.data.validation_tokens);
   check("data.tokenizer_from", config.data.tokenizer_from);
+  check("data.images", config.data.images);
   check("train.init_from", config.train.init_from);
 }
 
@@ -105,42 +152,30 @@ Dataset open_dataset(config::Config& config,
                      const std::function<void(const std::string&)>& show_progress, bool look) {
   check_inputs(config);
   Dataset dataset;
-  const Streams streams = config.data.text.empty() ? open_tokens(config, dataset, look)
-                                                   : open_text(config, dataset, show_progress);
-  dataset.train_tokens = streams.train.size();
-  dataset.train.emplace(streams.train, config.model.context, config.train.seed, config.model.vocab);
-  if (streams.validation) {
-    dataset.validation_tokens = streams.validation->size();
-    if (streams.validation->size() <= config.model.context) {
-      throw ConfigError(
-          concat("the validation data has ", streams.validation->size(),
-                 " tokens, fewer than a sample of ", config.model.context,
-                 " and the next one; set data.validation to a larger share, or to 0"));
-    }
-    dataset.validation.emplace(*streams.validation, config.model.context, config.train.seed,
-                               config.model.vocab);
+  if (config.model.has_images()) {
+    open_images(config, dataset);
+  } else {
+    open_text_or_tokens(config, dataset, show_progress, look);
   }
   return dataset;
 }
 
 ReadSample read_training(const Dataset& dataset) {
-  return read_tokens([&samples = *dataset.train](std::int64_t sample, std::int64_t* tokens,
-                                                 std::int64_t* targets) {
-    samples.read(sample, tokens, targets);
-  });
+  return [&source = *dataset.train](std::int64_t sample, std::span<const Tensor> data) {
+    source.read(sample, data);
+  };
 }
 
 ReadSample read_validation(const Dataset& dataset) {
-  return read_tokens([&samples = *dataset.validation](std::int64_t sample, std::int64_t* tokens,
-                                                      std::int64_t* targets) {
+  return [&source = *dataset.validation](std::int64_t sample, std::span<const Tensor> data) {
     // If the data does not fill the last batch, samples from the beginning are used.
-    samples.read_window(sample % samples.windows(), tokens, targets);
-  });
+    source.read_in_order(sample % source.samples(), data);
+  };
 }
 
 std::int64_t validation_passes(const Dataset& dataset, const config::TrainConfig& config) {
-  const std::int64_t windows = dataset.validation->windows();
-  const std::int64_t most = (windows + config.micro_batch - 1) / config.micro_batch;
+  const std::int64_t samples = dataset.validation->samples();
+  const std::int64_t most = (samples + config.micro_batch - 1) / config.micro_batch;
   return std::min(config.validate_batches, most);
 }
 

@@ -70,10 +70,10 @@ Json json_of(const RunFacts& facts) {
                {"precision", facts.precision},
                {"parameters", facts.parameters},
                {"steps", facts.steps},
-               {"tokens_per_step", facts.tokens_per_step},
+               {facts.unit + "_per_step", facts.units_per_step},
                {"data", facts.data},
-               {"train_tokens", facts.train_tokens},
-               {"validation_tokens", facts.validation_tokens},
+               {"train_" + facts.unit, facts.train_units},
+               {"validation_" + facts.unit, facts.validation_units},
                {"epochs", facts.epochs},
                {"init_from", facts.init_from.empty() ? Json(nullptr) : Json(facts.init_from)}};
   json["versions"] = Json::object();
@@ -96,7 +96,7 @@ void StepMetrics::merge(const StepMetrics& later) {
   average(rate, later.rate);
   average(seconds, later.seconds);
   average(exposed, later.exposed);
-  average(tokens_per_second, later.tokens_per_second);
+  average(units_per_second, later.units_per_second);
   average(mfu, later.mfu);
   // Not every step has every operation.
   std::map<std::pair<schedule::Op, std::string>, CommunicationTime> all;
@@ -131,13 +131,20 @@ std::string short_time(Seconds time) {
   return format("%llds", seconds);
 }
 
-std::string describe(const StepMetrics& s, std::int64_t steps, Seconds left) {
+std::string describe_rate(double units_per_second, const std::string& unit) {
+  const char* numbers = unit == "tokens" || units_per_second >= 1000 ? "%.0f %s/s" : "%.1f %s/s";
+  return format(numbers, units_per_second, unit.c_str());
+}
+
+std::string describe(const StepMetrics& s, std::int64_t steps, Seconds left,
+                     const std::string& unit) {
   const double exposed = s.seconds.value() > 0 ? s.exposed / s.seconds : 0;
   return format(
-      "step %lld/%lld  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  mfu %.2f  exposed %.1f%%  "
+      "step %lld/%lld  loss %.4f  lr %.2e  norm %.3f  %s  mfu %.2f  exposed %.1f%%  "
       "%s left",
       static_cast<long long>(s.step), static_cast<long long>(steps), s.loss, s.rate, s.grad_norm,
-      s.tokens_per_second, s.mfu, 100 * exposed, short_time(left).c_str());
+      describe_rate(s.units_per_second, unit).c_str(), s.mfu, 100 * exposed,
+      short_time(left).c_str());
 }
 
 std::string to_json(const RunMetrics& run) {
@@ -154,7 +161,7 @@ std::string to_json(const RunMetrics& run) {
   const Json val_loss = run.validations.empty() ? Json(nullptr) : Json(run.validations.last().loss);
   json["summary"] = {{"val_loss", val_loss},
                      {"step_seconds", median_step(run.steps.entries()).value()},
-                     {"tokens_per_second", run.tokens_per_second},
+                     {run.facts.unit + "_per_second", run.units_per_second},
                      {"model_flops_per_second", run.model_flops.value()},
                      {"gemm_flops_per_second", run.gemm_flops.value()},
                      {"mfu", run.mfu},
@@ -215,17 +222,21 @@ Seconds median(std::vector<Seconds> times) {
   return *middle;
 }
 
-MetricsFiles::MetricsFiles(const std::string& folder)
-    : lines_(folder + "/metrics.jsonl"), events_(folder), log_(folder + "/log.txt") {}
+MetricsFiles::MetricsFiles(const std::string& folder, std::string unit)
+    : unit_(std::move(unit)),
+      lines_(folder + "/metrics.jsonl"),
+      events_(folder),
+      log_(folder + "/log.txt") {}
 
 void MetricsFiles::step(const StepMetrics& s) {
+  const std::string rate = unit_ + "_per_second";
   std::vector<formats::JsonLines::Field> fields = {{"step", static_cast<double>(s.step)},
                                                    {"loss", s.loss},
                                                    {"grad_norm", s.grad_norm},
                                                    {"lr", s.rate},
                                                    {"seconds", s.seconds.value()},
                                                    {"exposed_seconds", s.exposed.value()},
-                                                   {"tokens_per_second", s.tokens_per_second},
+                                                   {rate, s.units_per_second},
                                                    {"mfu", s.mfu}};
   std::deque<std::string> names;  // the names that the fields point to
   for (const CommunicationTime& time : s.communication) {
@@ -237,7 +248,7 @@ void MetricsFiles::step(const StepMetrics& s) {
   events_.scalar("train/loss", s.step, s.loss);
   events_.scalar("train/grad_norm", s.step, s.grad_norm);
   events_.scalar("train/lr", s.step, s.rate);
-  events_.scalar("speed/tokens_per_second", s.step, s.tokens_per_second);
+  events_.scalar("speed/" + rate, s.step, s.units_per_second);
   events_.scalar("speed/mfu", s.step, s.mfu);
   for (const auto& [axes, seconds] : exposed_by_axes(s)) {
     events_.scalar("exposed/" + axes, s.step, seconds.value());

@@ -34,7 +34,7 @@ struct StepMetrics {
   Seconds seconds{};
   Seconds exposed{};  ///< time in which compute was blocked by communication
   std::vector<CommunicationTime> communication{};
-  double tokens_per_second = 0;
+  double units_per_second = 0;  ///< tokens or images
   double mfu = 0;
   std::int64_t count = 1;  ///< the number of steps
 
@@ -62,17 +62,21 @@ struct RunMetrics {
   Bytes construction;          ///< the peak before the first step, of the rank where it is largest
   Bytes peak;                  ///< the same for the whole training
   Series<Validation> validations;
-  double tokens_per_second = 0;  ///< of the median step; the first step is left out
-  FlopsPerSecond model_flops;    ///< of the median step
-  FlopsPerSecond gemm_flops;     ///< of all ranks together, measured at the start
-  Seconds predicted_step;        ///< 0 where nothing was predicted
+  double units_per_second = 0;  ///< of the median step; the first step is left out
+  FlopsPerSecond model_flops;   ///< of the median step
+  FlopsPerSecond gemm_flops;    ///< of all ranks together, measured at the start
+  Seconds predicted_step;       ///< 0 where nothing was predicted
   Bytes predicted_memory;
   double mfu = 0;
   Bytes peak_rss;  ///< of the rank where it is largest
 };
 
-/// "step 12/200  loss 5.1234  lr 3.0e-04 ...": for people.
-std::string describe(const StepMetrics& step, std::int64_t steps, Seconds left);
+/// "step 12/200  loss 5.1234  lr 3.0e-04 ...": for people. `unit` is what data is counted in.
+std::string describe(const StepMetrics& step, std::int64_t steps, Seconds left,
+                     const std::string& unit);
+
+/// So many units a second, for people: "5123 tokens/s", "51.3 images/s".
+std::string describe_rate(double units_per_second, const std::string& unit);
 
 /// "1h02m", "3m05s", "12s".
 std::string short_time(Seconds time);
@@ -100,7 +104,8 @@ Seconds median(std::vector<Seconds> times);
 /// The files of metrics in a run folder: metrics.jsonl, TensorBoard's events, log.txt.
 class MetricsFiles {
  public:
-  explicit MetricsFiles(const std::string& folder);
+  /// `unit` is what data is counted in.
+  MetricsFiles(const std::string& folder, std::string unit);
 
   void step(const StepMetrics& step);
   void validation(std::int64_t step, double loss);
@@ -108,6 +113,7 @@ class MetricsFiles {
   void log(const std::string& line);
 
  private:
+  std::string unit_;
   formats::JsonLines lines_;
   formats::EventWriter events_;
   formats::AppendFile log_;

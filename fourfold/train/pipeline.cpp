@@ -63,13 +63,11 @@ void Pipeline::expect(const Unit& unit) {
   const model::Stage& stage = part(unit).stage();
   if (unit.forward ? stage.first : stage.last) return;
   const nn::Batch batch = stages_->model().batch(stages_->samples());
-  const int parts = part(unit).parts_of(batch);
+  const model::End end = unit.forward ? model::End::kInput : model::End::kOutput;
+  expected_ = part(unit).all_empty_hidden(batch, end);
   const int peer = (place_ + (unit.forward ? places_ - 1 : 1)) % places_;
   std::vector<comm::Communicator::Receiving> receives;
-  for (int i = 0; i < parts; ++i) {
-    expected_.push_back(part(unit).empty_hidden(nn::part_of(batch, i, parts)));
-    receives.push_back({tensor::view(expected_.back()), peer});
-  }
+  for (const Tensor& one : expected_) receives.push_back({tensor::view(one), peer});
   arriving_ = comm(unit.forward).transfer({}, std::move(receives));
 }
 

@@ -63,12 +63,8 @@ Bytes peak_of(const StepRecord& record) {
   return record.peak();
 }
 
-/// The cost of a step of `layers` layers and `passes` passes.
-StepCost cost_of(Recipe recipe, std::int64_t layers, std::int64_t passes,
-                 const grid::Sizes& sizes) {
-  // The same share of the weights can be kept.
-  recipe.overlap.keep = recipe.overlap.keep * layers / recipe.model->blocks();
-  recipe.model = recipe.model->with_blocks(layers);
+/// The cost of a step of `passes` passes.
+StepCost cost_of(Recipe recipe, std::int64_t passes, const grid::Sizes& sizes) {
   recipe.batch = passes * recipe.micro_batch;
   const StepRecord record = dry_run(grid::Grid(sizes), 0, recipe);
   StepCost cost;
@@ -79,6 +75,15 @@ StepCost cost_of(Recipe recipe, std::int64_t layers, std::int64_t passes,
   return cost;
 }
 
+/// The cost of a step of `layers` layers and `passes` passes.
+StepCost cost_of(Recipe recipe, std::int64_t layers, std::int64_t passes,
+                 const grid::Sizes& sizes) {
+  // The same share of the weights can be kept.
+  recipe.overlap.keep = recipe.overlap.keep * layers / recipe.model->blocks();
+  recipe.model = recipe.model->with_blocks(layers);
+  return cost_of(std::move(recipe), passes, sizes);
+}
+
 /// The value at `n` of a linear function, from its values at 1 and 2.
 double at(std::int64_t n, double one, double two) {
   return one + static_cast<double>(n - 1) * (two - one);
@@ -86,6 +91,7 @@ double at(std::int64_t n, double one, double two) {
 
 /// The cost of all layers and `passes` passes.
 StepCost cost_of_layers(const Recipe& recipe, std::int64_t passes, const grid::Sizes& sizes) {
+  if (!recipe.model->alike()) return cost_of(recipe, passes, sizes);
   const StepCost one = cost_of(recipe, 1, passes, sizes);
   const std::int64_t layers = recipe.model->blocks();
   if (layers == 1) return one;
@@ -142,7 +148,8 @@ std::vector<int> telling_places(const Recipe& recipe, int places) {
   const std::vector<model::Stage> stages = recipe.model->cut(places * recipe.chunks);
   for (int place = 0; place < places; ++place) {
     const std::int64_t blocks = stages[static_cast<std::size_t>(place)].blocks.size();
-    const bool only_one = recipe.chunks > 1 || place == 0 || place + 1 == places;
+    const bool only_one =
+        recipe.chunks > 1 || place == 0 || place + 1 == places || !recipe.model->alike();
     if (only_one || seen.insert(blocks).second) telling.push_back(place);
   }
   return telling;

@@ -49,9 +49,9 @@ struct StepCost {
   double memory = 0;  ///< the peak of its tensors, including the construction of the model
 };
 
-/// All layers send and hold the same, and so do all passes. So a few small dry runs are enough to
-/// estimate the cost of many layers and passes. For a small model with many passes the memory may
-/// be larger by the window of overlaps. Not for grids with a pipeline.
+/// All passes send and hold the same, and so do all layers, where they are alike. So a few small
+/// dry runs are enough to estimate the cost of many layers and passes. For a small model with many
+/// passes the memory may be larger by the window of overlaps. Not for grids with a pipeline.
 StepCost estimate(const Recipe& recipe, const grid::Sizes& sizes);
 
 /// The peak of the tensors of a rank, by dry runs of all layers, and of as many passes as can

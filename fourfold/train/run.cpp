@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <optional>
 
 #include "fourfold/base/check.hpp"
@@ -17,6 +18,7 @@
 #include "fourfold/train/all_ranks.hpp"
 #include "fourfold/train/device.hpp"
 #include "fourfold/train/metrics.hpp"
+#include "fourfold/train/pictures.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/run_report.hpp"
 #include "fourfold/train/setup.hpp"
@@ -91,6 +93,7 @@ class Run {
       step(number, read);
       const bool due = config.validate_every > 0 && number % config.validate_every == 0;
       if (due || number == config.steps) validate(number);
+      if (draws_ && (number % config.draw_every == 0 || number == config.steps)) draw(number);
     }
   }
 
@@ -101,7 +104,7 @@ class Run {
     const Bytes in_steps = meter_->at_peak().total();
     trainer_->finish();
     take_counts();
-    checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "");
+    save_weights();
     if (tracer_) collect_traces();
     const auto largest_bytes = [this](Bytes own) {
       return Bytes(static_cast<std::int64_t>(largest(*mesh_, static_cast<double>(own.value()))));
@@ -120,6 +123,7 @@ class Run {
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
     if (!spec_.report.empty()) {
       report::RunData data = report_of(spec_.name, spec_.config, metrics_, std::move(traces_));
+      data.pictures = latest_pictures();
       if (predicted_) {
         data.predicted = std::move(predicted_->traces);
         data.predicted_part = predicted_->part;
@@ -139,11 +143,12 @@ class Run {
   }
 
   void make_folder() {
+    draws_ = can_draw(*trainer_) && spec_.config.train.draw_every > 0;
     if (!first_) return;
     const comm::LongWork long_work = world_->long_work("making the run's folder");
     folder_ = make_run_folder(spec_.out, spec_.name);
     write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
-    files_.emplace(folder_);
+    files_.emplace(folder_, unit_of(spec_.config.model));
     for (const std::string& line : said_) files_->log(line);
     metrics_.facts = facts_of(*world_, spec_.config, data_);
     metrics_.facts.command = spec_.command;
@@ -152,6 +157,9 @@ class Run {
     const nn::Batch batch = recipe_.model->batch(recipe_.micro_batch);
     say(describe(recipe_.overlap, trainer_->stages()[0].parts_of(batch)));
     if (const std::string about = device_->about(); !about.empty()) say(about);
+    if (spec_.config.model.has_images() && spec_.config.train.draw_every > 0 && !draws_) {
+      say("no pictures are drawn while a pipeline trains; fourfold sample draws them afterwards");
+    }
     say(concat("run folder ", folder_));
   }
 
@@ -177,7 +185,7 @@ class Run {
     if (tracer_) tracer_->end_step(number);
     if (tracer_ && tracer_->ends_with(number)) collect_traces();
     if (!first_) return;
-    const std::int64_t tokens = recipe_.model->terms(recipe_.batch);
+    const auto units = static_cast<double>(units_of_step(spec_.config));
     const FlopsPerSecond speed = flops_ / seconds;
     const StepMetrics step{.step = number,
                            .loss = result.loss,
@@ -186,7 +194,7 @@ class Run {
                            .seconds = seconds,
                            .exposed = exposed(counts),
                            .communication = communication_times(counts),
-                           .tokens_per_second = static_cast<double>(tokens) / seconds.value(),
+                           .units_per_second = units / seconds.value(),
                            .mfu = speed / metrics_.gemm_flops};
     metrics_.steps.add(step);
     files_->step(step);
@@ -222,7 +230,8 @@ class Run {
     const bool due = step.step % config.log_every == 0 || step.step == config.steps;
     if (!due && !console_->lively) return;
     const auto left = static_cast<double>(config.steps - step.step);
-    const std::string line = describe(step, config.steps, left * median(recent_));
+    const std::string line =
+        describe(step, config.steps, left * median(recent_), unit_of(spec_.config.model));
     if (due) files_->log(line);
     if (console_->lively) {
       console_->show(line);
@@ -245,6 +254,43 @@ class Run {
     say(concat("step ", number, "  validation loss ", loss));
   }
 
+  void draw(std::int64_t number) {
+    trainer_->finish();
+    take_counts();
+    const comm::LongWork long_work = world_->long_work("drawing pictures");
+    const formats::Picture picture = draw_picture(*mesh_, *trainer_, spec_.config.train.seed);
+    world_->reset_counters();  // it does not belong to training
+    if (!first_) return;
+    pictures_.push_back(picture_name(number));
+    for (const std::string& name : {pictures_.back(), std::string("samples.png")}) {
+      formats::write_png(folder_ + "/" + name, picture);
+    }
+    say(concat("step ", number, "  pictures in ", folder_, "/", pictures_.back()));
+  }
+
+  /// Of the last pictures, for the report.
+  std::vector<report::PictureData> latest_pictures() const {
+    constexpr std::size_t kMost = 4;
+    std::vector<report::PictureData> latest;
+    for (auto name = pictures_.rbegin(); name != pictures_.rend() && latest.size() < kMost;
+         ++name) {
+      std::ifstream file(folder_ + "/" + *name, std::ios::binary);
+      latest.push_back({*name, {std::istreambuf_iterator<char>(file), {}}});
+    }
+    return latest;
+  }
+
+  void save_weights() {
+    const auto save = [this](std::string_view file) {
+      checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "",
+                               checkpoint::kSaveWindow, file);
+    };
+    save(checkpoint::kWeightsFile);
+    if (recipe_.optimizer.mean_decay > 0) {
+      trainer_->with_mean_values([&] { save(checkpoint::kMeanFile); });
+    }
+  }
+
   /// Writes what other programs need besides the weights to use the model.
   void save_description() {
     const std::int64_t end = data_.tokenizer ? data_.tokenizer->end_of_text() : -1;
@@ -252,6 +298,7 @@ class Run {
     std::int64_t begin = data_.tokenizer ? data_.tokenizer->begin_of_text() : -1;
     if (begin < 0) begin = end;
     write_text(folder_ + "/config.json", checkpoint::model_config(*recipe_.model, begin, end));
+    if (spec_.config.model.has_images()) return;
     write_text(folder_ + "/generation_config.json", checkpoint::generation_config(begin, end));
     if (data_.tokenizer) data_.tokenizer->save(folder_);
   }
@@ -261,12 +308,12 @@ class Run {
     metrics_.grid = grid::to_string(mesh_->grid());
     metrics_.facts.total = now() - begin_;
     const Seconds median = median_step(metrics_.steps.entries());
-    const std::int64_t tokens = recipe_.model->terms(recipe_.batch);
-    metrics_.tokens_per_second = static_cast<double>(tokens) / median.value();
+    metrics_.units_per_second = static_cast<double>(units_of_step(spec_.config)) / median.value();
     metrics_.model_flops = flops_ / median;
     metrics_.mfu = metrics_.model_flops / metrics_.gemm_flops;
-    say(concat("median step ", median, ", ", static_cast<std::int64_t>(metrics_.tokens_per_second),
-               " tokens/s, ", metrics_.model_flops, " of ", metrics_.gemm_flops,
+    say(concat("median step ", median, ", ",
+               describe_rate(metrics_.units_per_second, metrics_.facts.unit), ", ",
+               metrics_.model_flops, " of ", metrics_.gemm_flops,
                spec_.config.device.gflops > 0 ? " of all devices: mfu "
                                               : " that products reach here: mfu ",
                std::round(1000 * metrics_.mfu) / 1000));
@@ -301,6 +348,8 @@ class Run {
   std::optional<Mesh> mesh_;
   std::optional<Device> device_;  // until the last step has ended
   std::optional<Trainer> trainer_;
+  bool draws_ = false;                 // whether pictures are drawn now and then
+  std::vector<std::string> pictures_;  // their names in the folder
   std::string folder_;
   std::optional<MetricsFiles> files_;
   std::vector<std::string> said_;  // lines from before there were files

@@ -57,8 +57,10 @@ struct RunSpec {
 
 /// Trains on the ranks of this world; collective. Nothing is written before all input has been
 /// checked. The folder then holds config.toml, log.txt, metrics.jsonl, TensorBoard's events, and at
-/// the end the model: model.safetensors, config.json, generation_config.json and the tokenizer's
-/// files. Throws ConfigError for mistakes that the user can fix.
+/// the end the model: model.safetensors, ema.safetensors with the running mean of the weights if
+/// one is kept, config.json, and of a model of text generation_config.json and the tokenizer's
+/// files. A model of images draws pictures into it. Throws ConfigError for mistakes that the user
+/// can fix.
 void run(comm::World& world, RunSpec spec, const Console& console);
 
 /// Throws ConfigError that names --out when no new folder can be made there.

@@ -41,7 +41,7 @@ std::string short_count(std::int64_t number) {
 
 std::string epochs_of(const RunFacts& facts) {
   return concat(formatted(facts.epochs < 0.01 ? "%.2g" : "%.2f", facts.epochs), " epochs of ",
-                with_commas(facts.train_tokens), " tokens");
+                with_commas(facts.train_units), " ", facts.unit);
 }
 
 std::vector<std::pair<std::string, int>> hosts_of(const comm::World& world) {
@@ -79,24 +79,31 @@ RunFacts facts_of(const comm::World& world, const config::Config& config, const 
   const model::ModelPtr model = model::model_of(config);
   facts.parameters = model->parameter_count();
   facts.steps = config.train.steps;
-  facts.sequences_per_step = config.train.batch;
-  facts.tokens_per_step = model->terms(config.train.batch);
-  facts.data = config.data.text.empty() ? config.data.tokens : config.data.text;
-  facts.train_tokens = data.train_tokens;
-  facts.validation_tokens = data.validation_tokens;
+  facts.samples_per_step = config.train.batch;
+  facts.unit = unit_of(config.model);
+  facts.units_per_step = units_of_step(config);
+  for (const std::string* path : {&config.data.text, &config.data.tokens, &config.data.images}) {
+    if (!path->empty()) facts.data = *path;
+  }
+  facts.train_units = data.train_units;
+  facts.validation_units = data.validation_units;
   facts.epochs = static_cast<double>(config.train.steps) * static_cast<double>(config.train.batch) /
-                 static_cast<double>(data.train->windows());
+                 static_cast<double>(data.train->samples());
   facts.init_from = config.train.init_from;
   return facts;
 }
 
 std::string describe(const RunFacts& facts) {
+  // A sample of tokens is a sequence of them; an image is a sample by itself.
+  const std::string sequences =
+      facts.units_per_step == facts.samples_per_step
+          ? std::string()
+          : concat(" (", with_commas(facts.samples_per_step), " sequences of ",
+                   with_commas(facts.units_per_step / facts.samples_per_step), ")");
   return concat(short_count(facts.parameters), " parameters in ", facts.precision, ", strategy ",
                 facts.strategy, " on ", facts.grid, "; ", with_commas(facts.steps), " steps of ",
-                with_commas(facts.tokens_per_step), " tokens (",
-                with_commas(facts.sequences_per_step), " sequences of ",
-                with_commas(facts.tokens_per_step / facts.sequences_per_step),
-                "): ", epochs_of(facts));
+                with_commas(facts.units_per_step), " ", facts.unit, sequences, ": ",
+                epochs_of(facts));
 }
 
 Facts listed(const RunFacts& facts) {
@@ -112,10 +119,10 @@ Facts listed(const RunFacts& facts) {
                {"grid", facts.grid},
                {"parameters", with_commas(facts.parameters)},
                {"precision", facts.precision},
-               {"tokens a step", with_commas(facts.tokens_per_step)},
+               {facts.unit + " a step", with_commas(facts.units_per_step)},
                {"trained on", epochs_of(facts)},
-               {"data", concat(facts.data, ": ", with_commas(facts.train_tokens), " tokens and ",
-                               with_commas(facts.validation_tokens), " for validation")},
+               {"data", concat(facts.data, ": ", with_commas(facts.train_units), " ", facts.unit,
+                               " and ", with_commas(facts.validation_units), " for validation")},
                {"weights from", facts.init_from}};
   all.insert(all.end(), facts.versions.begin(), facts.versions.end());
   std::erase_if(all, [](const auto& fact) { return fact.second.empty(); });

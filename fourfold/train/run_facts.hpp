@@ -26,12 +26,13 @@ struct RunFacts {
   std::string precision;
   std::int64_t parameters = 0;
   std::int64_t steps = 0;
-  std::int64_t sequences_per_step = 0;
-  std::int64_t tokens_per_step = 0;
-  std::string data;               ///< its path
-  std::int64_t train_tokens = 0;  ///< in an epoch
-  std::int64_t validation_tokens = 0;
-  double epochs = 0;      ///< how often the run sees the training tokens
+  std::int64_t samples_per_step = 0;
+  std::string unit = "tokens";  ///< what data is counted in: tokens or images
+  std::int64_t units_per_step = 0;
+  std::string data;              ///< its path
+  std::int64_t train_units = 0;  ///< in an epoch
+  std::int64_t validation_units = 0;
+  double epochs = 0;      ///< how often the run sees the training data
   std::string init_from;  ///< empty: random initial weights
   Seconds total{};        ///< set when the run is over
 };
@@ -40,7 +41,8 @@ struct RunFacts {
 RunFacts facts_of(const comm::World& world, const config::Config& config, const Dataset& data);
 
 /// Describes the size of the run: "124.4 M parameters in float32, strategy 4d on x=2; 900 steps of
-/// 1,024 tokens (16 sequences of 64): 1.80 epochs of 512,345 tokens".
+/// 1,024 tokens (16 sequences of 64): 1.80 epochs of 512,345 tokens", or for
+/// images "...; 900 steps of 32 images: 0.48 epochs of 60,000 images".
 std::string describe(const RunFacts& facts);
 
 /// All facts, for a table.

@@ -19,6 +19,12 @@ std::string with_decimals(double value, int decimals) {
 
 std::string about(const config::Config& config, const RunMetrics& run) {
   const config::ModelConfig& model = config.model;
+  if (model.has_images()) {
+    return concat("U-Net for images of ", model.image, " x ", model.image, ", ", model.channels,
+                  " channels times ", join(model.multipliers, ", "), ", ", model.blocks,
+                  model.blocks == 1 ? " block" : " blocks", " a level, ",
+                  config::to_string(config.train.precision), " \u00b7 grid ", run.grid);
+  }
   return concat(model.kind == "gpt" ? "GPT" : "Llama", " with ", model.layers, " layers, width ",
                 model.width, ", ", model.heads, " heads, context ", model.context, ", vocabulary ",
                 model.vocab, ", ", config::to_string(config.train.precision), " \u00b7 grid ",
@@ -43,7 +49,8 @@ std::vector<std::pair<std::string, std::string>> figures(const RunMetrics& run) 
   if (!run.validations.empty()) {
     all.emplace_back("validation loss", with_decimals(run.validations.last().loss, 4));
   }
-  all.emplace_back("tokens/s", with_decimals(run.tokens_per_second, 0));
+  const bool tokens = run.facts.unit == "tokens";
+  all.emplace_back(run.facts.unit + "/s", with_decimals(run.units_per_second, tokens ? 0 : 1));
   all.emplace_back("mfu", with_decimals(run.mfu, 3));
   all.emplace_back("median step", concat(median_step(run.steps.entries())));
   if (run.predicted_step > Seconds()) {

@@ -148,9 +148,10 @@ void check_fit(const config::Config& config) {
     throw ConfigError(concat(reason, "; with ", grid.ranks(),
                              " ranks these grids work: ", grids_that_work(config, grid.ranks())));
   }
-  // All layers are built alike, so that one for each stage is enough.
-  const std::int64_t stages = std::int64_t{sizes.pipe} * config.parallel.chunks;
-  recipe.model = recipe.model->with_blocks(std::min(recipe.model->blocks(), stages));
+  if (recipe.model->alike()) {  // one layer for each stage is enough
+    const std::int64_t stages = std::int64_t{sizes.pipe} * config.parallel.chunks;
+    recipe.model = recipe.model->with_blocks(std::min(recipe.model->blocks(), stages));
+  }
   comm::World world = comm::recording::open(0, grid.ranks());
   const Mesh mesh(world, grid, recipe.overlap);
   const model::Stages parts(mesh, recipe.model, recipe.micro_batch, recipe.chunks);

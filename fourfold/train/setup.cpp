@@ -36,7 +36,8 @@ Recipe recipe_of(const config::Config& config) {
                       .beta2 = config.optim.betas[1],
                       .epsilon = config.optim.eps,
                       .decay = config.optim.weight_decay,
-                      .zero = static_cast<optim::Zero>(config.parallel.zero)};
+                      .zero = static_cast<optim::Zero>(config.parallel.zero),
+                      .mean_decay = config.train.ema};
   recipe.learning_rate = {.largest = config.optim.lr,
                           .smallest = config.optim.min_lr,
                           .warmup = config.optim.warmup,

@@ -3,7 +3,6 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/config/write.hpp"
-#include "fourfold/data/mix.hpp"
 
 namespace fourfold::train {
 
@@ -16,16 +15,8 @@ std::int64_t digest_of(const config::Config& config, const Dataset& dataset) {
   shared.train.init_from.clear();
   data::Digest digest;
   digest.add(config::to_toml(shared));
-  const auto add = [&](const data::Samples& samples) {
-    std::vector<std::int64_t> tokens(static_cast<std::size_t>(2 * samples.context()));
-    digest.add(static_cast<std::uint64_t>(samples.windows()));
-    for (const std::int64_t window : {std::int64_t{0}, samples.windows() - 1}) {
-      samples.read_window(window, tokens.data(), tokens.data() + samples.context());
-      for (const std::int64_t token : tokens) digest.add(static_cast<std::uint64_t>(token));
-    }
-  };
-  add(*dataset.train);
-  if (dataset.validation) add(*dataset.validation);
+  dataset.train->add_to(digest);
+  if (dataset.validation) dataset.validation->add_to(digest);
   return static_cast<std::int64_t>(std::stoull(digest.text().substr(0, 15), nullptr, 16));
 }
 

@@ -60,11 +60,8 @@ struct ChunkGathers {
 ChunkGathers gathers_of(const Mesh& dry, const model::Part& part, const model::Input& input) {
   ChunkGathers names;
   tensor::InFlight in_flight(dry);
-  const int count = part.parts_of(input.batch);
-  std::vector<Tensor> hidden;
-  for (int i = 0; i < count && !part.stage().first; ++i) {
-    hidden.push_back(part.empty_hidden(nn::part_of(input.batch, i, count)).set_requires_grad(true));
-  }
+  std::vector<Tensor> hidden = part.all_empty_hidden(input.batch, model::End::kInput);
+  for (Tensor& one : hidden) one.set_requires_grad(true);
   in_flight.weights().learn(&names.forward);
   nn::Pass pass(in_flight, true);
   const std::vector<Tensor> outputs = part.run(hidden, input, 1, pass);
@@ -234,7 +231,9 @@ double Trainer::validate(std::int64_t passes, const ReadSample& read) {
   std::array<double, 1> sum = {0};
   const std::int64_t terms = recipe_.model->terms(passes * recipe_.micro_batch);
   const auto read_one = [&](std::int64_t micro_batch, bool data) {
-    return read_input(micro_batch * recipe_.micro_batch, data, read);
+    model::Input input = read_input(micro_batch * recipe_.micro_batch, data, read);
+    input.batch.first_sample = micro_batch * recipe_.micro_batch;
+    return input;
   };
   if (!stages_.is_whole()) {
     sum[0] = pipeline_.run_forward(in_flight, passes, terms, read_one);
@@ -248,6 +247,18 @@ double Trainer::validate(std::int64_t passes, const ReadSample& read) {
   if (!stages_[0].counts_loss()) sum[0] = 0;
   sum_over_everyone(*mesh_, sum);
   return sum[0];
+}
+
+void Trainer::with_mean_values(const std::function<void()>& use) {
+  const auto exchange = [this] {
+    finish();
+    optimizer_.exchange_mean();
+    pipeline_.send_shared();
+    finish();
+  };
+  exchange();
+  use();
+  exchange();
 }
 
 ReadSample read_tokens(ReadTokens read) {

@@ -70,6 +70,10 @@ class Trainer {
   /// The mean loss of the samples 0 to passes * micro_batch, without dropout.
   double validate(std::int64_t passes, const ReadSample& read);
 
+  /// Calls `use` while the parameters have the running means of their values. The recipe's
+  /// optimizer must keep them. Collective.
+  void with_mean_values(const std::function<void()>& use);
+
   const Recipe& recipe() const { return recipe_; }
   /// This rank's parts of the model.
   const model::Stages& stages() const { return stages_; }

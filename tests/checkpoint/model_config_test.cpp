@@ -12,6 +12,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/checkpoint/generation_config.hpp"
+#include "fourfold/model/unet.hpp"
 
 #include "tests/checkpoint/support.hpp"
 
@@ -37,6 +38,61 @@ TEST(ModelConfig, ReadsWhatItWrites) {
   EXPECT_EQ(read.context, spec.context);
   EXPECT_EQ(read.tied, spec.tied);
   EXPECT_EQ(read.execution.precision.compute, at::kBFloat16);
+}
+
+TEST(ModelConfig, ReadsTheUNetItWrites) {
+  const Folder folder;
+  model::UNetSpec spec;
+  spec.image = 12;
+  spec.colours = 1;
+  spec.channels = 8;
+  spec.multipliers = {1, 3, 2};
+  spec.blocks = 1;
+  spec.attention = {6, 3};
+  spec.heads = 2;
+  spec.groups = 4;
+  spec.noise = {.schedule = model::NoiseSpec::Schedule::kLinear, .steps = 77};
+  const auto model = std::make_shared<model::UNetModel>(spec);
+  comm::World world = comm::self::open();
+  const tensor::Mesh mesh(world, grid::Grid());
+  checkpoint::save_weights(mesh, model::Stages(mesh, model, 1), folder.path());
+  const std::string text = checkpoint::model_config(*model, -1, -1);
+  EXPECT_EQ(text.find("token_id"), std::string::npos);
+  std::ofstream(folder.path() + "/config.json") << text;
+  const model::ModelPtr found = checkpoint::read_model_config(folder.path());
+  const model::UNetSpec& read = dynamic_cast<const model::UNetModel&>(*found).spec();
+  EXPECT_EQ(found->traits(), model->traits());
+  EXPECT_EQ(read.noise, spec.noise);
+  EXPECT_EQ(read.multipliers, spec.multipliers);
+  EXPECT_EQ(read.attention, spec.attention);
+  const auto complaint_about = [&](const char* key, const nlohmann::json& value) -> std::string {
+    auto changed = nlohmann::json::parse(text);
+    changed[key] = value;
+    std::ofstream(folder.path() + "/config.json") << changed.dump();
+    try {
+      checkpoint::read_model_config(folder.path());
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::vector<std::pair<const char*, nlohmann::json>> wrong = {
+      {"channels", 16},
+      {"image_size", 0},
+      {"colours", 4},
+      {"blocks_a_level", 100000},
+      {"multipliers", {1, "2"}},
+      {"multipliers", std::vector<int>(1000, 1)},
+      {"attention_sizes", {-1}},
+      {"attention_sizes", 4},
+      {"heads", 3},
+      {"noise_steps", 0}};
+  for (const auto& [key, value] : wrong) {
+    const std::string said = complaint_about(key, value);
+    EXPECT_NE(said.find(key), std::string::npos) << value.dump() << ": " << said;
+  }
+  EXPECT_NE(complaint_about("multipliers", {1, 2, 2}), "") << "the weights have other shapes";
+  EXPECT_NE(complaint_about("blocks_a_level", 2), "") << "the weights have fewer blocks";
 }
 
 TEST(ModelConfig, RefusesOtherModels) {

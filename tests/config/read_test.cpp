@@ -41,6 +41,7 @@ validate_every = 7
 validate_batches = 3
 log_every = 5
 init_from = "/runs/first"
+ema = 0.75
 
 [optim]
 lr = 0.5
@@ -87,7 +88,7 @@ Config everything() {
           .data = {"", "/data/train.bin", "/data/valid.bin", config::Tokenizer::kBytes,
                    "/data/llama3", 0.125, "/tmp/cache"},
           .train = {400, 12, 4, config::Precision::kBf16, 9223372036854775807U, true, 7, 3, 5,
-                    "/runs/first"},
+                    "/runs/first", 0.75},
           .optim = {0.5, 0.25, {0.5, 0.75}, 0.125, 0.0, 400, 2.0},
           .parallel = {"4d",
                        {2, 3, 4, 5, 6},

@@ -92,7 +92,7 @@ TEST_F(Refuse, UnknownNames) {
   EXPECT_EQ(after("[train]\nquickly = true\n"),
             "gpt.toml:10: unknown key train.quickly; [train] has steps, batch, micro_batch, "
             "precision, seed, checkpoint_activations, validate_every, validate_batches, log_every, "
-            "init_from");
+            "init_from, ema, draw_every");
   EXPECT_EQ(after("[parallel]\nw = 2\n"),
             "gpt.toml:10: unknown key parallel.w; [parallel] has strategy, x, y, z, data, pipe, "
             "activations, sequence_parallel, zero, chunks, placement");
@@ -286,7 +286,8 @@ TEST_F(Refuse, KeysOfAnotherKindOfModel) {
 }
 
 TEST_F(Refuse, UnknownChoices) {
-  EXPECT_EQ(set("model.kind=unet"), "--set: model.kind = \"unet\" must be \"gpt\" or \"llama\"");
+  EXPECT_EQ(set("model.kind=resnet"),
+            "--set: model.kind = \"resnet\" must be \"gpt\", \"llama\" or \"unet\"");
   EXPECT_EQ(
       after("[parallel]\nstrategy = \"zero\"\n"),
       "gpt.toml:10: parallel.strategy = \"zero\" must be \"auto\", \"ddp\", \"zero1\", \"zero2\", "

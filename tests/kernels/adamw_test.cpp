@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/sqrt.h>
@@ -58,6 +59,42 @@ TEST(AdamW, EqualsTheTextbook) {
   in_every_way(Choice::kVectors, [](bool) {
     compare(at::kDouble, 1e-14);
     compare(at::kFloat, 2e-6);
+  });
+}
+
+TEST(AdamW, KeepsTheMeanOfTheNewValues) {
+  in_every_way(Choice::kVectors, [](bool) {
+    for (const auto type : {at::kDouble, at::kFloat}) {
+      const std::int64_t n = 1037;
+      const Tensor value = at::randn({n}, type);
+      const Tensor mean = at::zeros({n}, type);
+      const Tensor square = at::zeros({n}, type);
+      const Tensor value_mean = value.clone();
+      Tensor expected = value.clone();
+      kernels::AdamStep step{.rate = 0.01, .decay = 0.1, .mean_decay = 0.75};
+      for (step.step = 1; step.step <= 5; ++step.step) {
+        kernels::adamw(value, at::randn({n}, type), mean, square, value, step, value_mean);
+        expected = expected.mul(0.75).add(value, 0.25);
+        ASSERT_LE(largest_difference(value_mean, expected), type == at::kDouble ? 1e-15 : 1e-6);
+      }
+    }
+  });
+}
+
+TEST(AdamW, ExchangesValuesAndTheirMean) {
+  in_every_way(Choice::kVectors, [](bool) {
+    const Tensor a = at::randn({1037}, at::kFloat);
+    const Tensor b = at::randn({1037}, at::kFloat);
+    const Tensor before_a = a.clone();
+    const Tensor before_b = b.clone();
+    const Tensor copy = at::zeros({1037}, at::kBFloat16);
+    kernels::exchange(a, b, copy);
+    EXPECT_TRUE(at::equal(a, before_b));
+    EXPECT_TRUE(at::equal(b, before_a));
+    EXPECT_TRUE(at::equal(copy, before_b.to(at::kBFloat16)));
+    kernels::exchange(a, b, a);
+    EXPECT_TRUE(at::equal(a, before_a));
+    EXPECT_TRUE(at::equal(b, before_b));
   });
 }
 

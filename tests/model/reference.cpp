@@ -86,8 +86,6 @@ class Reference {
 
 }  // namespace
 
-namespace {
-
 Weights weights_of(const model::Model& model) {
   comm::World world = comm::self::open();
   const tensor::Mesh mesh(world, grid::Grid());
@@ -98,8 +96,6 @@ Weights weights_of(const model::Model& model) {
   }
   return weights;
 }
-
-}  // namespace
 
 Weights initial_weights(const GptSpec& spec) {
   GptSpec wide = spec;

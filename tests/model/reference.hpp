@@ -23,6 +23,9 @@ struct ReferenceResult {
   Weights gradients;
 };
 
+/// The initial parameters of a model.
+Weights weights_of(const model::Model& model);
+
 /// The parameters that every rank initialises its part of, in the master type.
 Weights initial_weights(const model::GptSpec& spec);
 Weights initial_weights(const model::LlamaSpec& spec);

@@ -2,6 +2,8 @@
 // have. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include "fourfold/nn/group_norm.hpp"
 
 #include "tests/model/compare.hpp"

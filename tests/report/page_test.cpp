@@ -38,6 +38,18 @@ TEST(Page, ShowsTheRun) {
   EXPECT_TRUE(has(html, "<tr><td>command</td><td>fourfold train a.toml</td></tr>"));
 }
 
+TEST(Page, ShowsPicturesWithinThePage) {
+  report::RunData run = sample_run();
+  EXPECT_FALSE(has(report::page(run), "What the model draws"));
+  run.pictures = {{"samples-000200.png", std::string("\0\1\2\xff", 4)}, {"a<b", "Man"}};
+  const std::string html = report::page(run);
+  EXPECT_TRUE(has(html, "What the model draws"));
+  EXPECT_TRUE(has(html, "alt=\"samples-000200.png\" src=\"data:image/png;base64,AAEC/w==\""));
+  EXPECT_TRUE(has(html, "alt=\"a&lt;b\" src=\"data:image/png;base64,TWFu\""));
+  EXPECT_EQ(report::data_uri("text/plain", "Ma"), "data:text/plain;base64,TWE=");
+  EXPECT_EQ(report::data_uri("text/plain", ""), "data:text/plain;base64,");
+}
+
 TEST(Page, NamesTheLayersOfBlocks) {
   report::RunData run = sample_run();
   for (comm::Span& span : run.traces[0].spans) span.layer = "h.3.mlp.c_fc";

@@ -1,7 +1,9 @@
 // The data of a run: what of a token file is read, by whom and when.
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -95,11 +97,10 @@ TEST(Dataset, ABadTokenThatNobodySawIsFoundWhenItIsRead) {
   config::Config config = file.config();
   const train::Dataset dataset = train::open_dataset(config, {});
   const train::ReadSample read = train::read_training(dataset);
-  std::vector<std::int64_t> tokens(16);
-  std::vector<std::int64_t> targets(16);
+  const std::vector<at::Tensor> sample = {at::empty({16}, at::kLong), at::empty({16}, at::kLong)};
   const auto read_window = [&](std::int64_t window) {
     // The sample that is this window.
-    return refusal([&] { dataset.train->read_window(window, tokens.data(), targets.data()); });
+    return refusal([&] { dataset.train->read_in_order(window, sample); });
   };
   EXPECT_EQ(read_window(kUnseen / 16 - 2), "nothing was thrown");
   const std::string said = read_window(kUnseen / 16);
@@ -107,8 +108,93 @@ TEST(Dataset, ABadTokenThatNobodySawIsFoundWhenItIsRead) {
                              " is 100")),
             std::string::npos)
       << said;
-  const std::vector<at::Tensor> sample = {at::empty({16}, at::kLong), at::empty({16}, at::kLong)};
   EXPECT_EQ(refusal([&] { read(0, sample); }), "nothing was thrown");
+}
+
+/// 30 images of 2 x 2 pixels in an IDX file, each of one grey: its number.
+class SmallImages {
+ public:
+  static constexpr int kCount = 30;
+
+  SmallImages() {
+    std::ofstream file(path_, std::ios::binary);
+    const char header[16] = {0, 0, 8, 3, 0, 0, 0, kCount, 0, 0, 0, 2, 0, 0, 0, 2};
+    file.write(header, sizeof header);
+    for (int i = 0; i < kCount; ++i) {
+      for (int k = 0; k < 4; ++k) file.put(static_cast<char>(i));
+    }
+  }
+  ~SmallImages() { std::filesystem::remove(path_); }
+  SmallImages(const SmallImages&) = delete;
+  SmallImages& operator=(const SmallImages&) = delete;
+
+  config::Config config() const {
+    config::Config config;
+    config.model.kind = "unet";
+    config.model.image = 2;
+    config.model.colours = 1;
+    config.model.channels = 8;
+    config.model.multipliers = {1};
+    config.data.images = path_;
+    config.data.validation = 0.2;
+    config.train.batch = config.train.micro_batch = 4;
+    config.train.validate_batches = 5;
+    return config;
+  }
+
+ private:
+  std::string path_ =
+      (std::filesystem::temp_directory_path() / concat("fourfold-images-", getpid())).string();
+};
+
+int number_of(const at::Tensor& image) {
+  return static_cast<int>(std::lround((image.flatten()[0].item<double>() + 1) * 127.5));
+}
+
+TEST(Dataset, ReadsImagesInTheOrderOfTheSeed) {
+  const SmallImages files;
+  config::Config config = files.config();
+  const train::Dataset dataset = train::open_dataset(config, {});
+  EXPECT_EQ(dataset.train_units, 24);
+  EXPECT_EQ(dataset.validation_units, 6);
+  EXPECT_EQ(dataset.tokenizer, nullptr);
+  EXPECT_NE(dataset.about.find(": 24 images of 2 x 2 in grey and 6 for validation"),
+            std::string::npos)
+      << dataset.about;
+  EXPECT_EQ(train::units_of_step(config), 4);
+  EXPECT_EQ(train::unit_of(config.model), "images");
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    std::set<int> seen;
+    const std::vector<at::Tensor> sample = {at::empty({4, 1}, type)};
+    for (int i = 0; i < 24; ++i) {
+      train::read_training(dataset)(i, sample);
+      seen.insert(number_of(sample[0]));
+    }
+    EXPECT_EQ(seen.size(), 24U);
+    EXPECT_EQ(*seen.rbegin(), 23) << "the others are for validation";
+    // The last batch of a validation is filled with images from the beginning.
+    EXPECT_EQ(train::validation_passes(dataset, config.train), 2);
+    for (int i = 0; i < 8; ++i) {
+      train::read_validation(dataset)(i, sample);
+      EXPECT_EQ(number_of(sample[0]), 24 + i % 6);
+    }
+  }
+}
+
+TEST(Dataset, RanksAgreeOnImages) {
+  const SmallImages files;
+  comm::thread::run(2, [&](comm::World& world) {
+    config::Config config = files.config();
+    train::open_shared_dataset(world, config, [](const auto&) {});
+  });
+  const std::string said = refusal([&] {
+    comm::thread::run(2, [&](comm::World& world) {
+      config::Config config = files.config();
+      if (world.rank() == 1) config.data.validation = 0.1;
+      train::open_shared_dataset(world, config, [](const auto&) {});
+    });
+  });
+  EXPECT_NE(said.find("has other data"), std::string::npos) << said;
 }
 
 }  // namespace

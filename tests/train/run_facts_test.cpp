@@ -45,14 +45,20 @@ TEST(RunFacts, SayHowLargeARunIs) {
   facts.strategy = "4d";
   facts.grid = "x=2,y=2";
   facts.steps = 900;
-  facts.sequences_per_step = 16;
-  facts.tokens_per_step = 16384;
-  facts.train_tokens = 1234567;
+  facts.samples_per_step = 16;
+  facts.units_per_step = 16384;
+  facts.train_units = 1234567;
   facts.epochs = 11.94;
   EXPECT_EQ(train::describe(facts),
             "124.4 M parameters in bf16, strategy 4d on x=2,y=2; 900 steps of 16,384 tokens (16 "
             "sequences of 1,024): 11.94 epochs of 1,234,567 tokens");
   facts.parameters = 79900000000;
+  facts.unit = "images";
+  facts.units_per_step = facts.samples_per_step;
+  EXPECT_NE(
+      train::describe(facts).find("; 900 steps of 16 images: 11.94 epochs of 1,234,567 images"),
+      std::string::npos)
+      << train::describe(facts);
   facts.epochs = 0.00012;
   const std::string large = train::describe(facts);
   EXPECT_EQ(large.find("79.9 B parameters"), 0U) << large;
