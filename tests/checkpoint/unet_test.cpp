@@ -66,7 +66,7 @@ void pass_through(const model::ModelPtr& model, const grid::Sizes& sizes, const 
   const grid::Grid grid(sizes);
   on_threads(grid.ranks(), [&](comm::World& world) {
     const tensor::Mesh mesh(world, grid);
-    const model::Stages stages(mesh, model, 4);
+    const model::Stages stages(mesh, model, 12);
     for (int i = 0; i < stages.chunks(); ++i) checkpoint::load_weights(*model, stages[i], from);
     checkpoint::save_weights(mesh, stages, to);
   });
