@@ -81,7 +81,7 @@ TEST(UNetFiles, AreTheSameOnEveryGrid) {
         grid::Sizes{.z = 3}, grid::Sizes{.pipe = 4}}) {
     const Folder twice;
     pass_through(model, sizes, once.path(), twice.path());
-    EXPECT_EQ(content(twice.path()), content(once.path())) << grid::to_string(sizes);
+    EXPECT_TRUE(content(twice.path()) == content(once.path())) << grid::to_string(sizes);
   }
 }
 

@@ -16,6 +16,8 @@
 #include "fourfold/kernels/mixed_sums.hpp"
 #include "fourfold/kernels/norm.hpp"
 #include "fourfold/kernels/random.hpp"
+#include "fourfold/kernels/resample.hpp"
+#include "fourfold/kernels/silu.hpp"
 #include "fourfold/kernels/softmax.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
 
@@ -118,6 +120,23 @@ TEST(Vectors, NormOfPartsOfRows) {
     Tensor dx = at::empty_like(x);
     kernels::norm_backward_apply(dy, x, mean, rstd, scale, sums, kWidth, dx);
     return {stats, y, sums, dscale, dshift, dx};
+  });
+}
+
+TEST(Vectors, Images) {
+  expect_near_in_every_way([](at::ScalarType type) -> Results {
+    const Tensor x = some(type);  // one line of pixels
+    const Tensor dy = some(type);
+    Tensor y = at::empty_like(x);
+    kernels::silu_forward(x, y);
+    Tensor dx = at::empty_like(x);
+    kernels::silu_backward(dy, x, dx);
+    Tensor large = at::empty({4 * kRows, kWidth}, x.options());
+    kernels::spread_pixels(x, 1, kRows, 0.3, large);
+    large.add_(at::randn(large.sizes()).to(type));
+    Tensor small = at::empty_like(x);
+    kernels::collect_pixels(large, 1, kRows, 0.7, small);
+    return {y, dx, large, small};
   });
 }
 
