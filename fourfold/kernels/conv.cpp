@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
@@ -227,6 +228,7 @@ Tensor conv(const Tensor& input, const Tensor& weight, const ConvShape& shape) {
   if (input.is_meta()) {
     return at::empty({samples * shape.out_pixels(), weight.size(0)}, input.options());
   }
+  const at::AutoDispatchBelowADInplaceOrView direct;  // views without a graph cost less
   if (shape.is_pointwise()) {
     Tensor out = at::empty({input.size(0), weight.size(0)}, input.options());
     multiply(out, input, weight.flatten(1).t());
@@ -244,13 +246,11 @@ Tensor conv_input_gradient(const Tensor& gradient, const Tensor& weight, const C
   const std::int64_t samples = samples_of(gradient, shape.out_pixels());
   const std::array<std::int64_t, 2> sizes = {samples * shape.pixels(), weight.size(2)};
   if (gradient.is_meta()) return at::empty(sizes, gradient.options());
+  const at::AutoDispatchBelowADInplaceOrView direct;
   if (shape.is_pointwise()) {
     Tensor out = at::empty(sizes, gradient.options());
     multiply(out, gradient, weight.flatten(1));
     return out;
-  }
-  if (takes_shifted_sums(weight.size(0), shape)) {
-    return input_gradient_by_shifts(gradient, weight, shape);
   }
   if (takes_columns(gradient)) return input_gradient_by_columns(gradient, weight, shape);
   const bool by_float = is_bf16_by_float(gradient);
@@ -268,6 +268,7 @@ void conv_weight_gradient(Tensor& out, const Tensor& gradient, const Tensor& inp
                  out.size(2) == input.size(1));
   FOURFOLD_CHECK(samples_of(input, shape.pixels()) == samples_of(gradient, shape.out_pixels()));
   if (gradient.is_meta()) return;
+  const at::AutoDispatchBelowADInplaceOrView direct;
   if (shape.is_pointwise()) {
     Tensor flat = out.flatten(1);
     return multiply(flat, gradient.t(), input, into);

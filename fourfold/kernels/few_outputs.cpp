@@ -129,14 +129,6 @@ Tensor conv_by_shifts(const Tensor& input, const Tensor& weight, const ConvShape
   return sums.t().to(input.scalar_type()).contiguous();
 }
 
-Tensor input_gradient_by_shifts(const Tensor& gradient, const Tensor& weight,
-                                const ConvShape& shape) {
-  const std::int64_t samples = gradient.size(0) / shape.out_pixels();
-  Tensor result = at::empty({samples * shape.pixels(), weight.size(2)}, gradient.options());
-  multiply(result, shifted_gradient(gradient, shape).t(), by_taps(weight));
-  return result;
-}
-
 void weight_gradient_by_shifts(Tensor& out, const Tensor& gradient, const Tensor& input,
                                const ConvShape& shape, Into into) {
   Tensor products = at::empty({shape.taps() * out.size(0), out.size(2)}, out.options());

@@ -12,12 +12,10 @@ namespace fourfold::kernels {
 /// empty where this is a matrix of some width.
 bool takes_shifted_sums(std::int64_t outputs, const ConvShape& shape);
 
-// These are as the functions of conv.hpp, on real tensors.
+// These are as the functions of conv.hpp, on real tensors. The gradient of the input has many
+// columns and needs nothing special.
 
 Tensor conv_by_shifts(const Tensor& input, const Tensor& weight, const ConvShape& shape);
-
-Tensor input_gradient_by_shifts(const Tensor& gradient, const Tensor& weight,
-                                const ConvShape& shape);
 
 void weight_gradient_by_shifts(Tensor& out, const Tensor& gradient, const Tensor& input,
                                const ConvShape& shape, Into into);

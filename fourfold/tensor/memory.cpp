@@ -110,6 +110,15 @@ struct Piece {
     if (tally != nullptr) tally->add(kind, -bytes);
   }
 
+  void count_as(MemoryClass other) {
+    if (tally != nullptr) {
+      if (kind == MemoryClass::kWorkspace) tally->check_limit(other, bytes);
+      tally->add(kind, -bytes);
+      tally->add(other, bytes);
+    }
+    kind = other;
+  }
+
   c10::DataPtr memory;
   std::shared_ptr<MemoryTally> tally;
   std::int64_t bytes;
@@ -149,13 +158,23 @@ class MainMemory final : public CountingAllocator {
 
   c10::DeleterFnPtr raw_deleter() const override { return &free_data; }
 
+  /// The piece of this memory; null if it is not of this allocator.
+  static Piece* piece_of(const c10::DataPtr& data) {
+    if (data.get_deleter() != &free_data || data.get() == nullptr) return nullptr;
+    return header_of(data.get());
+  }
+
  private:
   /// A multiple of the 64 bytes at which libtorch aligns data.
   static constexpr std::size_t kHeader = (sizeof(Piece) + 63) / 64 * 64;
 
+  static Piece* header_of(void* data) {
+    return std::launder(reinterpret_cast<Piece*>(static_cast<std::byte*>(data) - kHeader));
+  }
+
   static void free_data(void* data) {
     if (data == nullptr) return;
-    auto* header = std::launder(reinterpret_cast<Piece*>(static_cast<std::byte*>(data) - kHeader));
+    Piece* header = header_of(data);
     // The header lies in the memory that it owns, so ownership is moved out first.
     const c10::DataPtr memory = std::move(header->memory);
     std::destroy_at(header);
@@ -179,6 +198,11 @@ class MainMemory final : public CountingAllocator {
 class MetaMemory final : public CountingAllocator {
  public:
   using CountingAllocator::CountingAllocator;
+
+  static Piece* piece_of(const c10::DataPtr& data) {
+    if (data.get_deleter() != &free_piece) return nullptr;
+    return static_cast<Piece*>(data.get_context());
+  }
 
  private:
   static void free_piece(void* piece) { delete static_cast<Piece*>(piece); }
@@ -237,6 +261,13 @@ MemoryMeter::Counting::~Counting() {
 MemoryScope::MemoryScope(MemoryClass kind) : before_(std::exchange(thread_class, kind)) {}
 MemoryScope::~MemoryScope() {
   thread_class = before_;
+}
+
+void count_as(const at::Tensor& tensor, MemoryClass kind) {
+  const c10::DataPtr& data = tensor.storage().data_ptr();
+  Piece* piece = MainMemory::piece_of(data);
+  if (piece == nullptr) piece = MetaMemory::piece_of(data);
+  if (piece != nullptr) piece->count_as(kind);
 }
 
 void keep_freed_memory() {

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include <ATen/core/Tensor.h>
+
 #include "fourfold/base/units.hpp"
 
 namespace fourfold::tensor {
@@ -102,5 +104,10 @@ class MemoryScope {
  private:
   MemoryClass before_;
 };
+
+/// From now on the memory of a tensor belongs to another class. For a library that allocates its
+/// result beside what it needs meanwhile: all of it is workspace at first, and then the result is
+/// not. It is limited like an allocation.
+void count_as(const at::Tensor& tensor, MemoryClass kind);
 
 }  // namespace fourfold::tensor

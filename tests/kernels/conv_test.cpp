@@ -75,7 +75,7 @@ void check(const ConvShape& shape, std::int64_t samples, std::int64_t in, std::i
   kernels::conv_weight_gradient(dw, dy, x, shape, Into::kNew);
   EXPECT_LE(error(dw, weight.grad()), tolerance);
   const auto master = type == at::kBFloat16 ? at::kFloat : type;
-  Tensor sum = weight.grad().to(master);
+  Tensor sum = weight.grad().to(master, false, true);
   kernels::conv_weight_gradient(sum, dy, x, shape, Into::kSum);
   EXPECT_LE(error(sum, 2 * weight.grad()), tolerance);
 }

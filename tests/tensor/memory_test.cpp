@@ -37,6 +37,32 @@ MemoryUse use(std::int64_t parameters, std::int64_t gradients, std::int64_t opti
 
 class MemoryOn : public testing::TestWithParam<c10::DeviceType> {};
 
+TEST_P(MemoryOn, CountsAsAnotherClass) {
+  const MemoryMeter meter;
+  const Counting counting(meter);
+  Tensor result;
+  {
+    const MemoryScope scope(MemoryClass::kWorkspace);
+    const Tensor scratch = tensor_of(70, GetParam());
+    result = tensor_of(100, GetParam());
+  }
+  EXPECT_EQ(meter.now(), use(0, 0, 0, 0, 0, 100));
+  tensor::count_as(result.view({10, 10}), MemoryClass::kActivations);
+  EXPECT_EQ(meter.now(), use(0, 0, 0, 100, 0));
+  EXPECT_EQ(meter.at_peak().total(), Bytes(100));
+  result = Tensor();
+  EXPECT_EQ(meter.now(), MemoryUse{});
+  {
+    const MemoryScope scope(MemoryClass::kWorkspace);
+    result = tensor_of(100, GetParam());
+  }
+  MemoryMeter limited = meter;
+  limited.set_limit(Bytes(99), [](const tensor::MemoryExcess&) { return "too much"; });
+  EXPECT_THROW(tensor::count_as(result, MemoryClass::kActivations), ConfigError);
+  limited.lift_limit();
+  tensor::count_as(Tensor(at::empty({0}, at::kByte)), MemoryClass::kActivations);
+}
+
 TEST_P(MemoryOn, CountsByClass) {
   const MemoryMeter meter;
   const Counting counting(meter);
