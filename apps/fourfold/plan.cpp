@@ -44,12 +44,26 @@ struct PlanOptions {
   std::string html;
 };
 
-/// What --keep leaves as it is in the configuration.
-planner::Freedom freedom_of(const std::string& keep) {
-  planner::Freedom freedom;
-  if (keep.empty()) return freedom;
+/// Leaves what --keep names as it is in the configuration.
+void apply_keep(const std::string& keep, planner::Question& question) {
+  if (keep.empty()) return;
+  planner::Freedom& freedom = question.search.freedom;
+  const config::ParallelConfig& parallel = question.config.parallel;
   for (const std::string& name : split(keep, ',')) {
-    if (name == "placement") {
+    if (name == "strategy") {
+      if (parallel.strategy == config::kAuto) {
+        throw ConfigError(
+            "--keep strategy needs a strategy: add --set parallel.strategy=4d or another one");
+      }
+      question.search.strategies = {parallel.strategy};
+    } else if (name == "grid") {
+      const int ranks = grid::Grid(parallel.sizes).ranks();
+      if (ranks != question.ranks) {
+        throw ConfigError(concat("--keep grid: ", parallel.sizes, " is a grid of ", ranks,
+                                 " ranks, and --gpus is ", question.ranks));
+      }
+      freedom.grid = false;
+    } else if (name == "placement") {
       freedom.placement = false;
     } else if (name == "activations") {
       freedom.activations = false;
@@ -63,11 +77,10 @@ planner::Freedom freedom_of(const std::string& keep) {
       freedom.zero = false;
     } else {
       throw ConfigError(concat("--keep ", keep, ": there is no ", name,
-                               "; there are placement, activations, checkpointing, micro_batch, "
-                               "chunks and zero"));
+                               "; there are strategy, grid, placement, activations, "
+                               "checkpointing, micro_batch, chunks and zero"));
     }
   }
-  return freedom;
 }
 
 planner::Question question_of(const PlanOptions& options, const config::Config& config,
@@ -78,7 +91,7 @@ planner::Question question_of(const PlanOptions& options, const config::Config& 
   question.ranks = gpus;
   question.tokens = options.tokens;
   question.search.top = static_cast<std::size_t>(options.top);
-  question.search.freedom = freedom_of(options.keep);
+  apply_keep(options.keep, question);
   question.search.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (isatty(STDERR_FILENO) != 0) {
     question.search.progress = [](double, const std::string& text) {
@@ -267,7 +280,8 @@ void add_plan(CLI::App& app, Command& command) {
   plan->add_option("--sweep", options->sweep,
                    "the best plan for each number of GPUs: gpus=64..16384");
   plan->add_option("--keep", options->keep,
-                   "leave these as in CONFIG: placement, activations, checkpointing, micro_batch, "
+                   "leave these as in CONFIG: strategy, grid, placement, activations, "
+                   "checkpointing, micro_batch, "
                    "chunks, zero");
   plan->add_option("--tokens", options->tokens, "how long training on so many tokens takes")
       ->check(CLI::NonNegativeNumber);

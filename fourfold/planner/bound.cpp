@@ -192,7 +192,8 @@ struct Amount {
       : passes(static_cast<double>(config.train.batch / c.micro_batch)),
         places(static_cast<std::size_t>(c.sizes.pipe), 0.0) {
     const std::vector<std::int64_t> stages =
-        model::balanced(config.model.layers, c.sizes.pipe * c.chunks, 0, load.head_in_blocks);
+        load.alike ? model::balanced(load.blocks, c.sizes.pipe * c.chunks, 0, load.head_in_blocks)
+                   : std::vector<std::int64_t>{load.blocks};
     for (std::size_t i = 0; i < stages.size(); ++i) {
       places[i % places.size()] += static_cast<double>(stages[i]);
       if (i < places.size()) first_chunks.push_back(static_cast<double>(stages[i]));
@@ -315,10 +316,23 @@ void compute_again(PassTime& pass) {
   pass.backward += pass.forward;
 }
 
+/// Where blocks are not alike, a profile is one of all of them. The place of a pipeline that takes
+/// longest takes at least as long as all take on average.
+Seconds bound_of_unlike(Profile& profile, const config::Config& config, const Candidate& c,
+                        const cluster::Cluster& cluster) {
+  PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
+  if (c.checkpoint && !profile.checkpoint()) compute_again(pass);
+  const auto passes = static_cast<double>(config.train.batch / c.micro_batch);
+  return Seconds(kInexact * passes * std::min(pass.block, pass.kept) / c.sizes.pipe);
+}
+
 }  // namespace
 
 Seconds lower_bound(Profile& profile, const Workload& load, const config::Config& config,
                     const Candidate& c, const cluster::Cluster& cluster) {
+  if (!load.alike && c.sizes.pipe > 1) {
+    return bound_of_unlike(profile, config, c, cluster);
+  }
   const Amount amount(load, config, c);
   const double blocks = amount.blocks();
   const double passes = amount.passes;
@@ -410,6 +424,11 @@ bool holds_sums(const Candidate& c, std::int64_t passes) {
 Bytes least_memory(const Profile& profile, const Workload& load, const config::Config& config,
                    const Candidate& c) {
   const PassMemory& pass = profile.memory();
+  if (!load.alike && c.sizes.pipe > 1) {
+    // The place that needs the most needs at least as much as all need on average.
+    const double held = pass.first / c.sizes.pipe;
+    return Bytes(static_cast<std::int64_t>(weights_of_rank(load, c) + held));
+  }
   const Amount amount(load, config, c);
   double held = pass.first + (amount.blocks() - 1) * pass.block;
   if (c.sizes.pipe > 1) {

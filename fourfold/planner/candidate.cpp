@@ -203,6 +203,10 @@ class Enumeration {
 
 Candidates candidates_of(const Config& config, const Strategy& strategy, int ranks,
                          const Freedom& freedom) {
+  if (strategy.summa && config.model.has_images()) {
+    return {.list = {},
+            .rejected = {{"SUMMA multiplies matrices, and a U-Net convolves images", 1}}};
+  }
   Enumeration all(config, strategy, freedom);
   if (!freedom.grid) {
     all.add_sizes(config.parallel.sizes);

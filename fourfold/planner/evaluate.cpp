@@ -51,12 +51,11 @@ std::int64_t fewest_passes(int places, int chunks) {
 
 /// Which passes are enough: in a pipeline all places must be busy at once; weights that are
 /// gathered ahead from one pass to the next appear in the second pass.
-Nodes passes_of(std::int64_t passes, int places, int chunks) {
+Nodes passes_of(std::int64_t passes, int places, int few, int chunks) {
   if (places == 1) return nodes_of(passes, 2, 3);
-  const int few = places <= kFewPlaces ? places : 2;
   const std::int64_t unit = chunks > 1 ? few : 1;
   const std::int64_t low = fewest_passes(few, chunks);
-  if (places <= kFewPlaces) return nodes_of(passes, low, low + unit);
+  if (places == few) return nodes_of(passes, low, low + unit);
   const double delay = static_cast<double>(places - few) / chunks;
   return line_through(static_cast<double>(passes) + delay, low, low + unit);
 }
@@ -76,7 +75,7 @@ std::int64_t sum_of(const Blocks& blocks) {
 Blocks stages_of(const model::Model& model, const Candidate& candidate, int places) {
   const int all = candidate.sizes.pipe;
   const int chunks = candidate.chunks;
-  if (all * chunks == 1) return {model.blocks()};
+  if (all * chunks == 1 || !model.alike()) return {model.blocks()};
   const Blocks cut = model::balanced(model.blocks(), all * chunks, 0, model.head_in_blocks());
   if (places == all) return cut;
   Blocks few;
@@ -115,8 +114,10 @@ Recorded record(const config::Config& config, const Candidate& candidate, const 
   };
   recipe.overlap.keep = shared(recipe.overlap.keep);
   recipe.overlap.segment = shared(recipe.overlap.segment);
-  recipe.model = recipe.model->with_blocks(sum_of(blocks));
-  if (blocks.size() > 1) recipe.stage_blocks = blocks;
+  if (recipe.model->alike()) {
+    recipe.model = recipe.model->with_blocks(sum_of(blocks));
+    if (blocks.size() > 1) recipe.stage_blocks = blocks;
+  }
   recipe.batch = size.passes * recipe.micro_batch;
   const grid::Grid grid(small.sizes, small.placement);
   Recorded recorded = std::move(known);
@@ -138,10 +139,12 @@ Evaluation::Evaluation(const config::Config& config, const Candidate& candidate,
   const train::Recipe recipe = train::recipe_of(apply(config, candidate));
   const int places = candidate.sizes.pipe;
   const std::int64_t passes = passes_ = recipe.batch / recipe.micro_batch;
-  const int few = places <= kFewPlaces ? places : 2;
-  const Nodes by_passes = passes_of(passes, places, candidate.chunks);
+  const bool alike = recipe.model->alike();
+  const int few = places <= kFewPlaces || !alike ? places : 2;
+  const Nodes by_passes = passes_of(passes, places, few, candidate.chunks);
   const Blocks stages = stages_of(*recipe.model, candidate, few);
-  const Nodes by_blocks = nodes_of(*std::min_element(stages.begin(), stages.end()), 1, 2);
+  const std::int64_t smallest = *std::min_element(stages.begin(), stages.end());
+  const Nodes by_blocks = alike ? nodes_of(smallest, 1, 2) : Nodes{{smallest}, {1}};
   // The first place holds the most passes: if it needs too much, nothing else matters.
   std::vector<Recorded> first_places;
   const FirstPlace deep =
@@ -301,19 +304,26 @@ double forward_share(const schedule::Schedule& schedule, const cluster::Cluster&
   return forward / (forward + backward);
 }
 
-/// The time that each place sends hidden states to the next one, in a step like that of the first.
-std::vector<double> times_of_sends(const schedule::Schedule& first, const grid::Grid& grid,
-                                   const cluster::Cluster& cluster) {
+/// The time that each place sends hidden states to the next one. Where not all places are recorded,
+/// they are like the first.
+std::vector<double> times_of_sends(const std::vector<schedule::Schedule>& recorded,
+                                   const grid::Grid& grid, const cluster::Cluster& cluster) {
   std::vector<double> times;
   const int places = grid.size(Axis::kPipe);
+  const bool all = static_cast<int>(recorded.size()) == places;
   for (int place = 0; place < places; ++place) {
+    const int next = (place + 1) % places;
     const cluster::GroupShape shape =
-        cluster::pair_shape(grid, Axis::kPipe, place, (place + 1) % places, cluster.gpus_per_host);
+        cluster::pair_shape(grid, Axis::kPipe, place, next, cluster.gpus_per_host);
+    // All places but the last are alike in a pipeline whose blocks are.
+    const bool last = place + 1 == places;
+    const schedule::Schedule& like = recorded[all && !last ? static_cast<std::size_t>(place) : 0];
+    const int peer = all && !last ? next : 1;
     std::map<int, double> by_lane;  // the shared table is sent in another one, once
-    for (const schedule::Step& step : first.steps()) {
+    for (const schedule::Step& step : like.steps()) {
       const auto* issue = std::get_if<schedule::Issue>(&step);
       if (issue == nullptr || issue->collective.op != schedule::Op::kSend) continue;
-      if (issue->axes != Axis::kPipe || issue->collective.root != 1) continue;
+      if (issue->axes != Axis::kPipe || issue->collective.root != peer) continue;
       by_lane[issue->lane] += plan::time_of(issue->collective, shape, cluster).total().value();
     }
     double longest = 0;
@@ -348,7 +358,7 @@ double Evaluation::correction(const std::vector<plan::Replayed>& replayed,
     grid::Sizes sizes = candidate_.sizes;
     sizes.pipe = count;
     const std::vector<double> sends =
-        times_of_sends(first.recorded.places.front(), grid::Grid(sizes, placement), cluster);
+        times_of_sends(first.recorded.places, grid::Grid(sizes, placement), cluster);
     std::vector<UnitTime> units;
     for (std::size_t place = 0; place < sends.size(); ++place) {
       // All places but the first and the last are alike.

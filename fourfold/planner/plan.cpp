@@ -181,9 +181,9 @@ Figures Answer::figures_of(const Predicted& plan) const {
   Figures figures;
   figures.mfu = model_flops.value() /
                 (seconds * question.ranks * question.cluster.device.peak(dtype).value());
-  figures.terms_a_second = static_cast<double>(terms) / seconds;
+  figures.units_a_second = static_cast<double>(units) / seconds;
   if (question.tokens > 0) {
-    figures.days = question.tokens / figures.terms_a_second / 86400;
+    figures.days = question.tokens / figures.units_a_second / 86400;
     figures.price =
         figures.days * 24 * question.ranks * question.cluster.price_per_gpu_hour.value_or(0);
   }
@@ -199,7 +199,8 @@ Answer answer(Question question, const std::vector<std::string>& names) {
   Answer result;
   result.parameters = model->parameter_count();
   result.model_flops = model->flops(question.config.train.batch);
-  result.terms = model->terms(question.config.train.batch);
+  const std::int64_t batch = question.config.train.batch;
+  result.units = question.config.model.has_images() ? batch : model->terms(batch);
   if (!question.search.known) {
     question.search.known = std::make_shared<Predictions>(question.config, question.cluster);
   }

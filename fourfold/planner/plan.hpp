@@ -22,7 +22,7 @@ struct Question {
 /// What a plan means for its user.
 struct Figures {
   double mfu = 0;             ///< model flops over the peak rate of all devices
-  double terms_a_second = 0;  ///< tokens, or whatever the terms of the loss are
+  double units_a_second = 0;  ///< tokens or images
   double days = 0;            ///< to train on `Question::tokens`
   double price = 0;           ///< of these days; 0 where the cluster has no price
 };
@@ -31,8 +31,10 @@ struct Answer {
   Question question;
   std::int64_t parameters = 0;
   Flops model_flops;       ///< of a step
-  std::int64_t terms = 0;  ///< of the loss in a step
-  SearchResult found;      ///< the best plans, whatever their strategy
+  std::int64_t units = 0;  ///< tokens or images of a step
+  /// "tokens" or "images".
+  std::string unit() const { return question.config.model.has_images() ? "images" : "tokens"; }
+  SearchResult found;  ///< the best plans, whatever their strategy
   /// The best of each strategy that was asked for by name, or why there is none.
   struct ByName {
     std::string strategy;

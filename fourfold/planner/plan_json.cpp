@@ -30,7 +30,7 @@ Json json_of(const Answer& answer, const Predicted& plan) {
                {"exposed_seconds", plan.exposed.value()},
                {"memory_bytes", plan.memory.value()},
                {"mfu", figures.mfu},
-               {"tokens_per_second", figures.terms_a_second}};
+               {answer.unit() + "_per_second", figures.units_a_second}};
   json["exposed_by_axes"] = Json::object();
   for (const auto& [axes, time] : plan.exposed_by_axes)
     json["exposed_by_axes"][axes] = time.value();
@@ -54,7 +54,7 @@ std::string to_json(const Answer& answer) {
                {"gpus_per_host", question.cluster.gpus_per_host},
                {"parameters", answer.parameters},
                {"model_flops", answer.model_flops.value()},
-               {"tokens_per_step", answer.terms},
+               {answer.unit() + "_per_step", answer.units},
                {"memory_limit_bytes", question.search.memory.value()},
                {"candidates", answer.found.considered},
                {"evaluated", answer.found.evaluated}};

@@ -236,7 +236,7 @@ std::string figures(const Answer& answer) {
       {"best grid", grid::to_string(best.candidate.sizes)},
       {"step", to_string(best.step)},
       {"mfu", report::number(100 * figures.mfu, 3) + "%"},
-      {"tokens a second", report::number(figures.terms_a_second, 4)},
+      {answer.unit() + " a second", report::number(figures.units_a_second, 4)},
       {"memory of a rank", to_string(best.memory)}};
   if (answer.question.tokens > 0) all.emplace_back("days", report::number(figures.days, 3));
   std::string html = "<dl class=\"figures\">";

@@ -35,8 +35,8 @@ std::string waits_of(const Predicted& plan) {
 }
 
 std::vector<std::string> head_of(const Answer& answer) {
-  std::vector<std::string> head = {"grid",   "settings", "step", "compute", "exposed",
-                                   "memory", "of limit", "mfu",  "tokens/s"};
+  std::vector<std::string> head = {"grid",   "settings", "step", "compute",           "exposed",
+                                   "memory", "of limit", "mfu",  answer.unit() + "/s"};
   if (answer.question.tokens > 0) head.emplace_back("days");
   if (answer.question.tokens > 0 && answer.question.cluster.price_per_gpu_hour) {
     head.emplace_back("cost");
@@ -55,7 +55,7 @@ std::vector<std::string> row_of(const Answer& answer, const Predicted& plan) {
                                   to_string(plan.memory),
                                   percent(plan.memory / answer.question.search.memory),
                                   percent(figures.mfu),
-                                  short_number(figures.terms_a_second)};
+                                  short_number(figures.units_a_second)};
   if (answer.question.tokens > 0) row.push_back(format("%.3g", figures.days));
   if (answer.question.tokens > 0 && answer.question.cluster.price_per_gpu_hour) {
     row.push_back(short_number(figures.price));

@@ -42,8 +42,8 @@ std::string headline(const Answer& answer) {
                 question.cluster.device.name, ") of ", question.cluster.name, ", ",
                 question.cluster.gpus_per_host, " a host, with ", question.search.memory,
                 " for tensors each; ", short_number(static_cast<double>(answer.parameters)),
-                " parameters, ", answer.terms, " tokens a step", larger.empty() ? "" : "; ",
-                larger);
+                " parameters, ", answer.units, " ", answer.unit(), " a step",
+                larger.empty() ? "" : "; ", larger);
 }
 
 std::string comparison(const Answer& answer) {
@@ -54,7 +54,7 @@ std::string comparison(const Answer& answer) {
 
 std::string training_time(const Answer& answer) {
   const Figures figures = answer.figures_of(answer.found.plans.front());
-  std::string text = concat(short_number(answer.question.tokens), " tokens take ");
+  std::string text = concat(short_number(answer.question.tokens), " ", answer.unit(), " take ");
   constexpr double kHours = 24;
   text += figures.days < 1 ? concat(short_number(figures.days * kHours), " hours")
                            : concat(short_number(figures.days), " days");
@@ -97,7 +97,7 @@ std::string explain(const Answer& answer, const Predicted& plan) {
     text += concat("  ", padded(name), value, "\n");
   };
   line("step", concat(plan.step, ", mfu ", percent(figures.mfu), ", ",
-                      short_number(figures.terms_a_second), " tokens/s"));
+                      short_number(figures.units_a_second), " ", answer.unit(), "/s"));
   line("compute", to_string(plan.compute));
   line("exposed", to_string(plan.exposed));
   for (const auto& [axes, time] : plan.exposed_by_axes) line("  along " + axes, to_string(time));

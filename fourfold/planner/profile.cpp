@@ -113,9 +113,16 @@ Profile::Profile(const config::Config& config, const ProfileKey& key)
   double memory[2] = {};
   double weights[2] = {};
   for (const std::int64_t blocks : {1, 2}) {
-    recipe.model = model->with_blocks(pipeline_ ? blocks + 2 : blocks);
-    if (pipeline_) recipe.stage_blocks = {1, blocks, 1};
-    recipe.overlap.keep = key.keep * blocks;
+    if (model->alike()) {
+      recipe.model = model->with_blocks(pipeline_ ? blocks + 2 : blocks);
+      if (pipeline_) recipe.stage_blocks = {1, blocks, 1};
+      recipe.overlap.keep = key.keep * blocks;
+    } else if (blocks == 1) {  // nothing is outside of the block that is the whole model
+      passes_.emplace_back();
+      if (key.z > 1) kept_.emplace_back();
+      updates_.emplace_back();
+      continue;
+    }
     const train::StepRecord step = train::dry_run(grid, grid.rank_of(coord), recipe);
     passes_.push_back(without(step.schedule, pipeline_ ? not_in_every_pass : along_replicas));
     if (pipeline_ || key.z > 1) kept_.push_back(without(step.schedule, along_z));
@@ -128,7 +135,8 @@ Profile::Profile(const config::Config& config, const ProfileKey& key)
   }
   const double size =
       static_cast<double>(c10::elementSize(recipe.model->execution().precision.compute));
-  memory_ = {memory[0], std::max(0.0, memory[1] - memory[0]), (weights[1] - weights[0]) / size};
+  const double more = std::max(0.0, memory[1] - memory[0]);
+  memory_ = {model->alike() ? memory[0] : more, more, (weights[1] - weights[0]) / size};
   for (const Step& one : passes_.back().steps()) {
     const auto* issue = std::get_if<Issue>(&one);
     if (issue == nullptr || issue->group_size == 1) continue;
@@ -171,9 +179,11 @@ PassTime Profile::priced(const grid::Grid& grid, const cluster::Cluster& cluster
   double nics[2] = {};
   for (std::size_t i = 0; i < 2; ++i) {
     const plan::ReplayOptions bound{.never_in_the_way = true};
-    steps[i] = plan::replay({passes_[i]}, grid, cluster, bound).step.value();
-    kept[i] =
-        kept_.empty() ? steps[i] : plan::replay({kept_[i]}, grid, cluster, bound).step.value();
+    const auto replayed = [&](const Schedule& pass) {
+      return pass.steps().empty() ? 0 : plan::replay({pass}, grid, cluster, bound).step.value();
+    };
+    steps[i] = replayed(passes_[i]);
+    kept[i] = kept_.empty() ? steps[i] : replayed(kept_[i]);
     sums[i] = compute_of(passes_[i], cluster);
     for (const Step& one : (pipeline_ ? kept_ : passes_)[i].steps()) {
       const auto* issue = std::get_if<Issue>(&one);
@@ -201,6 +211,12 @@ PassTime Profile::priced(const grid::Grid& grid, const cluster::Cluster& cluster
   return result;
 }
 
+Profiles::Profiles(const config::Config& config) : config_(config) {
+  Candidate plain;
+  plain.micro_batch = config.train.batch;
+  alike_ = train::recipe_of(apply(config, plain)).model->alike();
+}
+
 Profile& Profiles::of(const Candidate& candidate) {
   const bool summa = config::strategy_of(candidate.strategy).summa;
   const grid::Sizes& s = candidate.sizes;
@@ -211,11 +227,11 @@ Profile& Profiles::of(const Candidate& candidate) {
                  .activations = candidate.activations,
                  .checkpoint = candidate.checkpoint,
                  .samples = candidate.micro_batch / (std::int64_t{s.data} * s.z),
-                 .pipeline = s.pipe > 1,
+                 .pipeline = s.pipe > 1 && alike_,
                  .zero = summa ? candidate.zero : 1};
   if (s.z > 1 && !summa && !key.pipeline) {
     constexpr std::int64_t kMib = std::int64_t{1} << 20;
-    key.keep = config_.overlap.keep_mib * kMib / config_.model.layers;
+    key.keep = config_.overlap.keep_mib * kMib / (alike_ ? config_.model.layers : 1);
   }
   Entry* entry = nullptr;
   {

@@ -52,7 +52,8 @@ struct PassMemory {
 };
 
 /// Dry runs of one pass with one and with two blocks, on ranks without data parallelism: of the
-/// whole model, or for a pipeline of a stage in its middle.
+/// whole model, or for a pipeline of a stage in its middle. Where blocks are not alike, all of them
+/// count as one block, and pipelines have the same profile.
 class Profile {
  public:
   Profile(const config::Config& config, const ProfileKey& key);
@@ -88,7 +89,7 @@ class Profile {
 /// The profiles of a configuration, made when they are first asked for.
 class Profiles {
  public:
-  explicit Profiles(const config::Config& config) : config_(config) {}
+  explicit Profiles(const config::Config& config);
 
   /// Of the candidate's blocks. May be called by several threads.
   Profile& of(const Candidate& candidate);
@@ -100,6 +101,7 @@ class Profiles {
   };
 
   config::Config config_;
+  bool alike_ = true;  // whether all blocks of the model are alike
   std::mutex mutex_;
   std::map<ProfileKey, Entry> profiles_;
 };

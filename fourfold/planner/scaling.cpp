@@ -86,8 +86,8 @@ std::string curve(const Scaling& scaling, const std::string& id, const std::stri
 }
 
 Rows rows_of(const Scaling& scaling) {
-  Rows table{.head = {"gpus", "grid", "settings", "step", "memory", "mfu", "tokens/s", "speed-up",
-                      "efficiency"},
+  Rows table{.head = {"gpus", "grid", "settings", "step", "memory", "mfu", scaling.unit + "/s",
+                      "speed-up", "efficiency"},
              .rows = {},
              .left = 3};
   for (const ScalingPoint& point : scaling.points) {
@@ -99,7 +99,7 @@ Rows rows_of(const Scaling& scaling) {
     table.rows.push_back({std::to_string(point.ranks), grid::to_string(plan.candidate.sizes),
                           settings_of(plan.candidate, scaling.batch), to_string(plan.step),
                           to_string(plan.memory), percent(point.figures.mfu),
-                          short_number(point.figures.terms_a_second),
+                          short_number(point.figures.units_a_second),
                           format("%.2f", scaling.speedup(point)),
                           format("%.0f%%", 100 * scaling.efficiency(point))});
   }
@@ -109,7 +109,7 @@ Rows rows_of(const Scaling& scaling) {
 }  // namespace
 
 double Scaling::speedup(const ScalingPoint& point) const {
-  return point.figures.terms_a_second / first_of(*this)->figures.terms_a_second;
+  return point.figures.units_a_second / first_of(*this)->figures.units_a_second;
 }
 
 double Scaling::efficiency(const ScalingPoint& point) const {
@@ -129,6 +129,7 @@ Scaling scale(const Question& question, int first, int last,
     one.search.top = 1;
     one.search.known = known;
     const Answer found = answer(std::move(one));
+    scaling.unit = found.unit();
     ScalingPoint point;
     point.ranks = static_cast<int>(ranks);
     if (!found.found.plans.empty()) {
@@ -160,7 +161,7 @@ std::string to_json(const Scaling& scaling) {
       one["step_seconds"] = point.plan->step.value();
       one["memory_bytes"] = point.plan->memory.value();
       one["mfu"] = point.figures.mfu;
-      one["tokens_per_second"] = point.figures.terms_a_second;
+      one[scaling.unit + "_per_second"] = point.figures.units_a_second;
       one["efficiency"] = scaling.efficiency(point);
     }
     json["points"].push_back(std::move(one));
@@ -169,19 +170,20 @@ std::string to_json(const Scaling& scaling) {
 }
 
 std::string to_page(const Scaling& scaling) {
-  const auto tokens = [](const ScalingPoint& p) { return p.figures.terms_a_second; };
+  const auto units = [](const ScalingPoint& p) { return p.figures.units_a_second; };
   const auto mfu = [](const ScalingPoint& p) { return 100 * p.figures.mfu; };
   const std::string legend = report::legend(
       {{"training", "the best plan, as predicted"}, {"ideal", "perfect scaling (dashed)"}});
   const std::string about =
       concat("The best plan for each number of GPUs, with a batch of ", scaling.batch,
-             " sequences a step", scaling.remark.empty() ? "" : "; ", scaling.remark);
-  const std::string content =
-      concat("<div class=\"pair\">",
-             section("Tokens a second",
-                     curve(scaling, "tokens", "tokens a second", tokens, true) + legend),
-             section("mfu in percent", curve(scaling, "mfu", "mfu in percent", mfu, false)),
-             "</div>\n", section("The best plans", table_of("points", rows_of(scaling))));
+             scaling.unit == "tokens" ? " sequences" : " images", " a step",
+             scaling.remark.empty() ? "" : "; ", scaling.remark);
+  const std::string content = concat(
+      "<div class=\"pair\">",
+      section(concat(scaling.unit == "tokens" ? "Tokens" : "Images", " a second"),
+              curve(scaling, scaling.unit, scaling.unit + " a second", units, true) + legend),
+      section("mfu in percent", curve(scaling, "mfu", "mfu in percent", mfu, false)), "</div>\n",
+      section("The best plans", table_of("points", rows_of(scaling))));
   return document(concat("Scaling on ", scaling.cluster), about, content,
                   "fourfold plan --sweep --html");
 }

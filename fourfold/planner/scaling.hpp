@@ -19,9 +19,10 @@ struct Scaling {
   std::string cluster;
   std::string remark;  ///< where a number of devices is larger than that of the cluster
   std::int64_t batch = 0;
+  std::string unit = "tokens";  ///< or "images"
   std::vector<ScalingPoint> points;
 
-  /// Terms a second of a point over those of the first one that has a plan, and the same for each
+  /// Units a second of a point over those of the first one that has a plan, and the same for each
   /// device.
   double speedup(const ScalingPoint& point) const;
   double efficiency(const ScalingPoint& point) const;
@@ -34,7 +35,7 @@ Scaling scale(const Question& question, int first, int last,
 
 std::string to_text(const Scaling& scaling);
 std::string to_json(const Scaling& scaling);
-/// A page of HTML with the curves of tokens a second and mfu.
+/// A page of HTML with the curves of tokens or images a second and mfu.
 std::string to_page(const Scaling& scaling);
 
 }  // namespace fourfold::planner

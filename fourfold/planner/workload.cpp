@@ -13,9 +13,8 @@ using schedule::Work;
 
 namespace {
 
-/// The arithmetic of one sample of a model with so many blocks.
-Workload sample_of(train::Recipe recipe, std::int64_t blocks) {
-  recipe.model = recipe.model->with_blocks(blocks);
+/// The arithmetic of one sample.
+Workload sample_of(train::Recipe recipe) {
   recipe.batch = recipe.micro_batch = 1;
   recipe.chunks = 1;
   const train::StepRecord record = train::dry_run(grid::Grid(), 0, recipe);
@@ -49,6 +48,12 @@ Workload sample_of(train::Recipe recipe, std::int64_t blocks) {
   return load;
 }
 
+/// The same of a model with so many blocks.
+Workload sample_of(train::Recipe recipe, std::int64_t blocks) {
+  recipe.model = recipe.model->with_blocks(blocks);
+  return sample_of(std::move(recipe));
+}
+
 template <class Number>
 Number at(std::int64_t blocks, Number one, Number two) {
   return one + static_cast<Number>(blocks - 1) * (two - one);
@@ -57,6 +62,11 @@ Number at(std::int64_t blocks, Number one, Number two) {
 }  // namespace
 
 Workload workload_of(const train::Recipe& recipe) {
+  if (!recipe.model->alike()) {
+    Workload whole = sample_of(recipe);
+    whole.alike = false;
+    return whole;
+  }
   const std::int64_t blocks = recipe.model->blocks();
   Workload one = sample_of(recipe, 1);
   one.head_in_blocks = recipe.model->head_in_blocks();
@@ -64,6 +74,7 @@ Workload workload_of(const train::Recipe& recipe) {
   const Workload two = sample_of(recipe, 2);
   Workload all = two;
   all.head_in_blocks = one.head_in_blocks;
+  all.blocks = blocks;
   for (ForwardProduct& product : all.products) {
     const auto before =
         std::find_if(one.products.begin(), one.products.end(), [&](const ForwardProduct& p) {

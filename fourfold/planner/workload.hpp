@@ -28,11 +28,14 @@ struct Workload {
   double forward_product_flops = 0;
   double forward_attention_flops = 0;
   std::int64_t parameters = 0;
+  /// Where blocks are not alike, the whole model counts as one block.
+  std::int64_t blocks = 1;
+  bool alike = true;
   double head_in_blocks = 0;  ///< the flops of what comes after the blocks, in flops of a block
   schedule::DType dtype = schedule::DType::kF32;
 };
 
-/// All blocks of the model are alike, so that dry runs of one and of two blocks are enough.
+/// If all blocks of the model are alike, dry runs of one and of two blocks are enough.
 Workload workload_of(const train::Recipe& recipe);
 
 }  // namespace fourfold::planner

@@ -312,6 +312,9 @@ TEST_F(Plan, RefusesBadOptions) {
   expect_refusal("see fourfold plan --help", {"--gpus", "2", "--tokens", "-1"});
   expect_refusal("see fourfold plan --help", {"--gpus", "2", "--cost", "free"});
   expect_refusal("there is no magic; there are ddp", {"--gpus", "2", "--strategies", "magic"});
+  expect_refusal("--keep strategy needs a strategy", {"--gpus", "2", "--keep", "strategy"});
+  expect_refusal("--keep grid: x=1 is a grid of 1 ranks, and --gpus is 2",
+                 {"--gpus", "2", "--keep", "grid"});
   expect_refusal("--keep colour: there is no colour", {"--gpus", "2", "--keep", "colour"});
   for (const char* range :
        {"64", "gpus=4..2", "gpus=0..2", "gpus=a..b", "ranks=1..2", "gpus=1.."}) {

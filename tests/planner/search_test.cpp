@@ -215,6 +215,41 @@ TEST(Search, NothingOfALlamaIsShorterOrSmallerThanItsBounds) {
   EXPECT_GT(expect_bounds(config, cluster), 0.25);
 }
 
+/// Two levels, small enough for all its candidates.
+Config unet_config() {
+  Config config;
+  config.model.kind = "unet";
+  config.model.image = 4;
+  config.model.colours = 1;
+  config.model.channels = 8;
+  config.model.multipliers = {1, 2};
+  config.model.blocks = 1;
+  config.model.attention = {2};
+  config.model.heads = 4;
+  config.model.groups = 4;
+  config.train.batch = 8;
+  config.train.micro_batch = 8;
+  return config;
+}
+
+/// Its blocks are not alike, so that no part of it stands for the whole.
+TEST(Search, NothingOfAUNetIsShorterOrSmallerThanItsBounds) {
+  SearchSpec spec = spec_of(4);
+  spec.strategies = {"4d"};
+  expect_bounds(unet_config(), slow_cluster(1e7), spec);
+  expect_bounds(unet_config(), slow_cluster(1e9), spec);
+}
+
+TEST(Search, FindsTheFastestOfAUNet) {
+  const Config config = unet_config();
+  const cluster::Cluster cluster = slow_cluster(1e8);
+  SearchSpec spec = spec_of(4);
+  spec.strategies = {"4d"};
+  const planner::SearchResult found = planner::search(config, cluster, spec);
+  expect_best(found.plans, everything(config, cluster, spec), spec.top);
+  EXPECT_EQ(found.below_bound, 0);
+}
+
 /// Each pass of a pipeline gathers weights along z, and part of that overlaps with the pass before.
 TEST(Search, NoPipelineThatGathersIsShorterThanItsBounds) {
   Config config = config_of();
