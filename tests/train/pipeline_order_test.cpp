@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -131,6 +132,32 @@ TEST(Balanced, EvenSharesAndHeavyEnds) {
       EXPECT_DOUBLE_EQ(cost(counts[0], counts[1]), lowest) << blocks << " " << head;
       EXPECT_EQ(counts[0] + counts[1] + counts[2], blocks);
     }
+  }
+}
+
+TEST(Balanced, BlocksThatDiffer) {
+  using Sizes = std::vector<std::int64_t>;
+  EXPECT_EQ(model::balanced({1, 1, 1, 1}, 2), (Sizes{2, 2}));
+  EXPECT_EQ(model::balanced({5, 1, 1, 1, 1, 1}, 2), (Sizes{1, 5}));
+  EXPECT_EQ(model::balanced({1, 1, 1, 9}, 3), (Sizes{1, 2, 1}));
+  EXPECT_EQ(model::balanced({3, 2, 4}, 1), (Sizes{3}));
+  // Never worse than any other way.
+  for (int seed = 1; seed <= 20; ++seed) {
+    std::vector<double> costs;
+    for (int i = 0; i < 9; ++i) costs.push_back((seed * 7 + i * i * (seed % 5 + 1)) % 11 + 0.5);
+    const auto cost = [&](std::int64_t begin, std::int64_t end) {
+      return std::accumulate(costs.begin() + begin, costs.begin() + end, 0.0);
+    };
+    const auto largest = [&](std::int64_t a, std::int64_t b) {
+      return std::max({cost(0, a), cost(a, a + b), cost(a + b, 9)});
+    };
+    double lowest = 1e9;
+    for (std::int64_t a = 1; a <= 7; ++a) {
+      for (std::int64_t b = 1; b <= 8 - a; ++b) lowest = std::min(lowest, largest(a, b));
+    }
+    const auto counts = model::balanced(costs, 3);
+    EXPECT_DOUBLE_EQ(largest(counts[0], counts[1]), lowest) << seed;
+    EXPECT_EQ(counts[0] + counts[1] + counts[2], 9);
   }
 }
 

@@ -208,7 +208,6 @@ UNetAnatomy UNetAnatomist::residual(const model::UNetBlockSpec& block) const {
   std::vector<std::int64_t> parts;
   for (const model::UNetImages& one : block.inputs) parts.push_back(one.channels);
   add_norm(all, parts, level);
-  UNetAnatomy convs;  // the film is used first
   add_linear(all, "film", 2 * out, spec_->embedding(), true);
   if (!sharded_)
     all.forward.push_back({Op::kAllGather, level.a, samples_ * 2 * out / size(level.b)});

@@ -41,10 +41,23 @@ Recipe recipe_of(const UNetSpec& spec, std::int64_t samples, std::int64_t passes
   return recipe;
 }
 
+/// The last layers of all blocks begin with zeros, so that the first steps would hardly depend on
+/// the rest.
+void fill_with_noise(const model::Part& part) {
+  constexpr double kDeviation = 0.1;
+  for (const nn::ParameterPtr& parameter : part.parameters()) {
+    const nn::ParameterSpec& spec = parameter->spec();
+    parameter->fill([&](Tensor& rows, const grid::Block& here) {
+      kernels::fill_normal(rows, spec.shape, here, kernels::key_of(5, spec.name), kDeviation);
+      nn::real_part(rows, here).add_(spec.mean);
+    });
+  }
+}
+
 std::vector<StepResult> train_images(comm::World& world, const grid::Grid& grid,
                                      const Recipe& recipe) {
   const tensor::Mesh mesh(world, grid, recipe.overlap);
-  train::Trainer trainer(mesh, recipe);
+  train::Trainer trainer(mesh, recipe, fill_with_noise);
   std::vector<StepResult> results;
   for (std::int64_t i = 1; i <= recipe.learning_rate.steps; ++i) {
     results.push_back(trainer.step(i, read_image));
