@@ -243,6 +243,7 @@ def main():
         for name, step in kinds.items():
             about[name] = step()
             best[name] = min(best.get(name, 1e9), about[name]["seconds"])
+            print(f"    {' '.join(name)}: {1000 * about[name]['seconds']:.1f} ms", flush=True)
     for (precision, kind), seconds in best.items():
         against = best[precision, "PyTorch"] / seconds
         label = f"PyTorch {about[precision, kind]['version']}" if kind == "PyTorch" else f"Fourfold {kind}"
