@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -51,7 +52,8 @@ kernels::ConvShape window(std::int64_t size, std::int64_t kernel, std::int64_t s
 std::vector<Layer> layers_of(const model::UNetSpec& spec) {
   using Kind = model::UNetBlockSpec::Kind;
   std::vector<Layer> layers;
-  for (const model::UNetBlockSpec& block : model::UNetPlan(spec).blocks()) {
+  const model::UNetPlan plan(spec);
+  for (const model::UNetBlockSpec& block : plan.blocks()) {
     const std::int64_t out = block.output.channels;
     const std::int64_t size = block.output.size;
     if (block.kind == Kind::kResidual) {
@@ -112,7 +114,7 @@ class Convolutions {
 };
 
 /// Numbers that look like images enough for arithmetic.
-void read(std::int64_t sample, std::span<const Tensor> data) {
+void read_image(std::int64_t sample, std::span<const Tensor> data) {
   Tensor image = data[0].view({-1});
   const Tensor numbers = at::arange(image.numel(), at::kDouble);
   image.copy_(at::sin(numbers * (0.1 + 0.01 * static_cast<double>(sample % 17))));
@@ -146,7 +148,7 @@ int main(int argc, char** argv) {
   for (int step = 1; step <= steps; ++step) {
     mesh.everyone().barrier().wait();
     const Seconds begin = now();
-    trainer->step(step, read);
+    trainer->step(step, read_image);
     mesh.everyone().barrier().wait();
     if (step > 1) times.push_back((now() - begin).value());
   }

@@ -110,9 +110,10 @@ double compute_of_rank(const Workload& load, const Candidate& c, std::int64_t ba
     const double forward = flops_of(product);
     // Backward there are two products of the same size. Products outside the blocks are not
     // computed again.
-    const double times = c.checkpoint && product.linear ? 4 : 3;
+    const bool in_block = product.linear || product.conv;
+    const double times = c.checkpoint && in_block ? 4 : 3;
     const double efficiency =
-        product.linear ? best_efficiency(product, c, per_pass, device) : highest_efficiency(device);
+        in_block ? best_efficiency(product, c, per_pass, device) : highest_efficiency(device);
     seconds += times * forward / (peak * efficiency);
   }
   const double attention = load.attention_flops + (c.checkpoint ? load.forward_attention_flops : 0);

@@ -35,7 +35,8 @@ Workload sample_of(train::Recipe recipe) {
     load.dtype = done.dtype;
     if (!forward) continue;
     load.forward_product_flops += flops;
-    const ForwardProduct product{done.extent, done.dtype, compute->name == "linear"};
+    const ForwardProduct product{done.extent, done.dtype, compute->name == "linear",
+                                 compute->name == "conv"};
     const auto same = std::find_if(load.products.begin(), load.products.end(), [&](const auto& p) {
       return p.extent == product.extent && p.linear == product.linear;
     });

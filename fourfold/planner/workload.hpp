@@ -15,6 +15,7 @@ struct ForwardProduct {
   schedule::Extent extent;  ///< of one sample
   schedule::DType dtype = schedule::DType::kF32;
   bool linear = false;  ///< a layer whose weight, input and output are split over the grid
+  bool conv = false;    ///< the same of a window of several pixels, so that rows are not its input
   std::int64_t times = 1;
 
   bool operator==(const ForwardProduct&) const = default;
