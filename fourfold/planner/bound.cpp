@@ -345,10 +345,12 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   const double block =
       places > 1 && along_z ? time_of_block(pass, bytes, blocks, config) : pass.block;
   // Without a pipeline, what is done along z in one pass may overlap with the next pass: only the
-  // waits of one pass for it are sure.
+  // waits of one pass for it are sure, and where the block is the whole model, with a beginning and
+  // an end, not even these.
   const double other = std::min(block, pass.kept);
   const double head = places > 1 ? head_of_pass(load, c, cluster) : 0;
-  const double whole = c.sizes.z > 1 && places == 1 ? 1 : passes;
+  const double sure = load.alike || passes == 1 ? 1 : 0;
+  const double whole = c.sizes.z > 1 && places == 1 ? sure : passes;
   double step = places > 1 ? time_of_places(amount, c, block, pass.outside, head)
                            : whole * (blocks * block + pass.outside) +
                                  (passes - whole) * (blocks * other + pass.outside);

@@ -236,8 +236,10 @@ Config unet_config() {
 TEST(Search, NothingOfAUNetIsShorterOrSmallerThanItsBounds) {
   SearchSpec spec = spec_of(4);
   spec.strategies = {"4d"};
-  expect_bounds(unet_config(), slow_cluster(1e7), spec);
+  spec.freedom.zero = false;
   expect_bounds(unet_config(), slow_cluster(1e9), spec);
+  spec.freedom.activations = false;
+  expect_bounds(unet_config(), slow_cluster(1e7), spec);
 }
 
 TEST(Search, FindsTheFastestOfAUNet) {
@@ -245,6 +247,7 @@ TEST(Search, FindsTheFastestOfAUNet) {
   const cluster::Cluster cluster = slow_cluster(1e8);
   SearchSpec spec = spec_of(4);
   spec.strategies = {"4d"};
+  spec.freedom.zero = spec.freedom.activations = false;
   const planner::SearchResult found = planner::search(config, cluster, spec);
   expect_best(found.plans, everything(config, cluster, spec), spec.top);
   EXPECT_EQ(found.below_bound, 0);
