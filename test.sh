@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-presets=(dev asan tsan)
+presets=(dev asan tsan fuzz)
 case ${1:-} in
   "") ;;
   --quick) presets=(dev) ;;
@@ -14,12 +14,12 @@ esac
 
 scripts/install-deps.sh test
 
-# What each preset is for: everything; memory errors; data races. The sanitized builds leave out what
+# What each preset is for: everything; memory errors; data races; files of strangers. The sanitized builds leave out what
 # needs libtorch or MPI, and the tests of pure values that the first one has run already.
-ranks='Contract|ThreadFailure|BadEngine|Communicator|Recording|Scratch|Timeline|Clock'
-files='Fuzz|Reader|Folder|Header|TokenFile|Tokenizers|Gpt2|Refuse'   # what reads files of others
-tests_of() { case $1 in dev) echo . ;; asan) echo "$ranks|$files" ;; tsan) echo "$ranks" ;; esac; }
-targets_of() { case $1 in tsan) echo thread_contract_test thread_failure_test comm_unit_test ;; *) echo all ;; esac; }
+ranks='Contract|Device|ThreadFailure|BadEngine|Communicator|Recording|Scratch|Timeline|Clock|Flight'
+files='Fuzz|Reader|Folder|Header|TokenFile|Tokenizers|Gpt2|Refuse|Manifest'   # what reads files of others
+tests_of() { case $1 in dev | fuzz) echo . ;; asan) echo "$ranks|$files" ;; tsan) echo "$ranks" ;; esac; }
+targets_of() { case $1 in tsan) echo device_test thread_contract_test thread_failure_test comm_unit_test ;; *) echo all ;; esac; }
 
 logs=build/logs
 mkdir -p "$logs"
@@ -32,7 +32,7 @@ for preset in "${presets[@]}"; do
     { grep -E -A5 'error|FAILED' "$logs/$preset-build.log" | head -60; exit 1; }
   echo "== $preset: test"
   status=0
-  ctest --test-dir "build/$preset" --output-on-failure -R "$(tests_of "$preset")" \
+  ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" -R "$(tests_of "$preset")" \
     >"$logs/$preset-test.log" 2>&1 || status=$?
   log=$logs/$preset-test.log
   p=$(grep -cE '^ *[0-9]+/[0-9]+ Test .* Passed ' "$log" || true)

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Compares predicted with measured steps: 16 emulated devices on four hosts (scripts/testbed.sh, needs root), in three
 # regimes. In each regime the testbed is calibrated, every grid of five axes that the model fits is planned, and the
-# best plan of each grid is trained for three steps. Then all strategies by name are compared with the plan's choice.
-# Takes about 75 minutes on 2 cores that do nothing else.
+# best plan of each grid is trained for three steps: the first one warms up, and the faster one of the others counts,
+# because a disturbance makes a step longer and never shorter. Then all strategies by name are compared with the
+# plan's choice. Takes about 75 minutes on 2 cores that do nothing else.
 #
 #   bench/plan_accuracy.sh [OUT_DIR] [REGIME...]         default: build/accuracy few many slow
 #
 # STEPS=2 trains for two steps instead of three, PLANS=no leaves out the plans of all grids, and STRATEGIES=no the
-# comparison of strategies.
+# comparison of strategies. SLOWER=2 makes devices and links half as fast, for a machine that cannot keep up with 16
+# devices (fourfold says so); then everything takes twice as long.
 # OUT_DIR gets, for each regime, NAME-cluster.toml, NAME-plans.json, NAME-measured.json, NAME.txt and NAME-strategies.txt;
 # bench/plan_accuracy.py turns these into tables and a picture.
 # SPDX-License-Identifier: Apache-2.0
@@ -22,8 +24,10 @@ program=build/release/fourfold
 mkdir -p "$out"
 
 # Devices that are so slow that two cores can compute for 16 of them.
-device=(--gflops 0.5 --gbytes-per-second 0.5)
-common=(configs/gpt-bench.toml --set device.gflops=0.5 --set device.gbytes_per_second=0.5
+slower=${SLOWER:-1}
+rate=$(awk "BEGIN { print 0.5 / $slower }")
+device=(--gflops "$rate" --gbytes-per-second "$rate")
+common=(configs/gpt-bench.toml --set device.gflops="$rate" --set device.gbytes_per_second="$rate"
   --set data.tokenizer=bytes --set model.vocab=256 --set model.heads=16 --set model.layers=4
   --set overlap.segment_mib=2 --set overlap.window_mib=8)
 wide=(--set model.width=256 --set model.context=64 --set train.batch=16)     # 1024 rows
@@ -36,6 +40,7 @@ for regime in "$@"; do
     slow) mbit=25 model=("${wide[@]}") ;;
     *) echo "there is no regime $regime; there are few, many and slow" >&2; exit 2 ;;
   esac
+  mbit=$(awk "BEGIN { print $mbit / $slower }")
   files=$out/$regime
   testbed=(scripts/testbed.sh --hosts 4 --slots 4 --mbit $mbit --)
   echo "== $regime: $mbit Mbit/s, ${model[*]}"

@@ -28,5 +28,5 @@ configure_package_config_file(cmake/FourfoldConfig.cmake.in ${PROJECT_BINARY_DIR
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/FourfoldConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/FourfoldConfig.cmake
-              ${PROJECT_BINARY_DIR}/FourfoldConfigVersion.cmake cmake/pcre2.cmake cmake/torch.cmake
+              ${PROJECT_BINARY_DIR}/FourfoldConfigVersion.cmake cmake/cuda.cmake cmake/pcre2.cmake cmake/torch.cmake
         DESTINATION ${PACKAGE_DIR})

@@ -3,9 +3,9 @@
 
 add_library(fourfold_options INTERFACE)
 # GCC 12 warns of overlaps inside its own strings that cannot be (its bug 105651).
-target_compile_options(fourfold_options INTERFACE -Wall -Wextra -Wshadow -Wconversion
-                                                  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-                                                  $<$<BOOL:${FOURFOLD_WERROR}>:-Werror>)
+set(FOURFOLD_WARNINGS -Wall -Wextra -Wshadow -Wconversion $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+                      $<$<BOOL:${FOURFOLD_WERROR}>:-Werror>)
+target_compile_options(fourfold_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${FOURFOLD_WARNINGS}>")
 if(FOURFOLD_SANITIZE)
   target_compile_options(fourfold_options INTERFACE -fsanitize=${FOURFOLD_SANITIZE}
                                                     -fno-omit-frame-pointer)
@@ -21,7 +21,7 @@ set(FOURFOLD_KERNEL_OPTIONS -O3 -fopenmp-simd -fno-trapping-math -fno-math-errno
 function(fourfold_compile_together target)
   if(FOURFOLD_UNITY)
     # The compiler takes the files for headers here, in which types of one file would be a mistake.
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()

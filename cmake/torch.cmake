@@ -18,5 +18,18 @@ endif()
 add_library(fourfold::torch INTERFACE IMPORTED GLOBAL)
 target_include_directories(fourfold::torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIR} ${TORCH_API_INCLUDE_DIR})
 target_link_libraries(fourfold::torch INTERFACE ${TORCH_CPU_LIBRARY} ${TORCH_C10_LIBRARY})
+if(FOURFOLD_CUDA)
+  find_library(TORCH_CUDA_LIBRARY torch_cuda)
+  find_library(TORCH_C10_CUDA_LIBRARY c10_cuda)
+  if(NOT TORCH_CUDA_LIBRARY OR NOT TORCH_C10_CUDA_LIBRARY)
+    set(FOURFOLD_MISSING "This libtorch is not for CUDA: ${TORCH_CPU_LIBRARY}; name another one with \
+-DCMAKE_PREFIX_PATH=... (docs/gpu.md)")
+    return()
+  endif()
+  # No symbol of it is used by name, so that the linker would drop it, and with it all operations on GPUs.
+  target_link_libraries(fourfold::torch INTERFACE
+                        "-Wl,--push-state,--no-as-needed,${TORCH_CUDA_LIBRARY},--pop-state"
+                        ${TORCH_C10_CUDA_LIBRARY} fourfold::cudart)
+endif()
 # libtorch is built with NDEBUG; without it its headers add members that its binaries do not have.
 target_compile_definitions(fourfold::torch INTERFACE NDEBUG)

@@ -98,7 +98,8 @@ std::vector<double> own_loop(comm::World& world, const grid::Grid& grid) {
       loss += part.item<double>();
     }
     // Each rank has a part of the loss and of the square of the gradients' norm.
-    std::array<double, 2> sums = {gpt.counts_loss() ? loss : 0, step.reduce_gradients()};
+    std::array<double, 2> sums = {gpt.counts_loss() ? loss : 0,
+                                  step.reduce_gradients().item<double>()};
     mesh.everyone().all_reduce({sums.data(), 2, schedule::DType::kF64}).wait();
     const double norm = std::sqrt(sums[1]);
     step.update(number, what.learning_rate.at(number), optim::clip_scale(norm, what.clip));

@@ -44,7 +44,7 @@ class Center final : public nn::Layer {
     // The first node sends the sums of this rank's columns. Backward, it is the last: it waits for
     // the sums of the gradient.
     const variable_list passed = nn::node(
-        {input},
+        name(), {input},
         [&](const variable_list&) -> variable_list {
           call->sums = start_sum(call->rows);
           return {nn::placeholder(input.options())};
@@ -55,7 +55,7 @@ class Center final : public nn::Layer {
     co_await nn::Turn{call->sums.under_way()};  // the other half of the batch computes meanwhile
 
     co_return nn::node(
-        {passed[0], scale},
+        name(), {passed[0], scale},
         [&](const variable_list& in) -> variable_list {
           call->scale = in[1].detach();
           call->rows = call->rows - call->sums.wait() / double(width_);

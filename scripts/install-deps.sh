@@ -9,11 +9,12 @@ build=(ca-certificates g++ cmake ninja-build ccache
   libopenmpi-dev openmpi-bin
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libsentencepiece-dev libpcre2-dev
-  libpng-dev zlib1g-dev)
+  libpng-dev zlib1g-dev libxxhash-dev)
 quickstart=(fortunes                         # a text to learn from
   dataset-fashion-mnist)                     # images to learn from
 test=(libgtest-dev iproute2 util-linux procps
   slurmctld slurmd slurm-client munge        # a small Slurm to start jobs on; its plugins speak PMIx with Open MPI
+  clang libclang-rt-14-dev                   # fuzz targets
   chromium)                                  # looks at the page of train --report
 
 case ${1:-} in

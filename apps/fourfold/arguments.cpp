@@ -19,11 +19,11 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// The command that the first word names, or null.
-const CLI::App* command_of(const CLI::App& app, char** argv) {
-  if (argv[1] == nullptr) return nullptr;
+/// The command that the word names, or null.
+const CLI::App* command_of(const CLI::App& app, const char* word) {
+  if (word == nullptr) return nullptr;
   for (const CLI::App* command : commands_of(app)) {
-    if (command->get_name() == argv[1]) return command;
+    if (command->get_name() == word) return command;
   }
   return nullptr;
 }
@@ -64,9 +64,14 @@ std::string shown(std::string_view word) {
 
 void check_words(const CLI::App& app, char** argv) {
   if (argv[1] == nullptr || argv[1][0] == '-') return;
-  const CLI::App* command = command_of(app, argv);
+  const CLI::App* command = command_of(app, argv[1]);
   if (command == nullptr) refuse_command(app, argv[1]);
-  for (char** word = argv + 2; *word != nullptr; ++word) {
+  char** word = argv + 2;
+  while (const CLI::App* inner = command_of(*command, *word)) {
+    command = inner;
+    ++word;
+  }
+  for (; *word != nullptr; ++word) {
     const std::string_view text(*word);
     if (text == "--") return;
     if (!text.starts_with("--")) continue;
@@ -81,7 +86,7 @@ void check_words(const CLI::App& app, char** argv) {
 }
 
 std::string where_help_is(const CLI::App& app, char** argv) {
-  const CLI::App* command = command_of(app, argv);
+  const CLI::App* command = command_of(app, argv[1]);
   return command != nullptr ? concat("see fourfold ", command->get_name(), " --help")
                             : "see fourfold --help";
 }

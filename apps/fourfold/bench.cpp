@@ -20,6 +20,7 @@
 #include "fourfold/planner/read_plans.hpp"
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/accuracy.hpp"
+#include "fourfold/train/gpu.hpp"
 #include "fourfold/train/settle.hpp"
 #include "fourfold/train/shared_dataset.hpp"
 
@@ -164,6 +165,10 @@ int run(BenchOptions& options, char** argv) {
   config.train.init_from.clear();  // every strategy starts with the same random weights
   static_cast<void>(with_auto(options.strategies, options.threads.has_value()));
   if (!options.plans.empty()) static_cast<void>(planner::read_plans(options.plans));
+  train::check_gpus(config.device);
+  if (options.threads && config.device.kind != config::DeviceKind::kCpu) {
+    throw ConfigError("--threads needs device.kind = \"cpu\": a GPU belongs to a process");
+  }
   if (options.steps < 1) throw ConfigError("--steps must be at least 1");
   if (!options.json.empty()) check_writable("--json", options.json);
   check_threads(options);

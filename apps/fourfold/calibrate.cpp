@@ -16,6 +16,7 @@
 #include "fourfold/base/text_table.hpp"
 #include "fourfold/cluster/write.hpp"
 #include "fourfold/planner/calibration_cache.hpp"
+#include "fourfold/train/gpu.hpp"
 
 #include "apps/fourfold/commands.hpp"
 #include "apps/fourfold/console.hpp"
@@ -29,6 +30,7 @@ namespace {
 struct CalibrateOptions {
   RankOptions ranks;
   planner::CalibrationSpec spec;
+  std::string kind = "cpu";
   std::optional<double> gflops;
   std::optional<double> gbytes_per_second;
   std::optional<double> memory_gib;
@@ -72,6 +74,13 @@ double above_zero(const char* option, const std::optional<double>& value) {
   throw ConfigError(concat(option, " must be above 0, not ", *value));
 }
 
+config::DeviceKind kind_of(const std::string& name) {
+  for (const auto kind : {config::DeviceKind::kCpu, config::DeviceKind::kCuda}) {
+    if (to_string(kind) == name) return kind;
+  }
+  throw ConfigError(concat("--kind must be cpu or cuda, not ", name));
+}
+
 int run(CalibrateOptions& options, char** argv) {
   check_writable("--out", options.out);
   if (options.spec.rounds < 1) {
@@ -79,6 +88,8 @@ int run(CalibrateOptions& options, char** argv) {
   }
   if (options.spec.name.empty()) throw ConfigError("--name must not be empty");
   config::DeviceConfig& device = options.spec.device;
+  device.kind = kind_of(options.kind);
+  train::check_gpus(device);
   device.gflops = above_zero("--gflops", options.gflops);
   device.gbytes_per_second = above_zero("--gbytes-per-second", options.gbytes_per_second);
   device.memory_gib = above_zero("--memory-gib", options.memory_gib);
@@ -100,6 +111,8 @@ void add_calibrate(CLI::App& app, Command& command) {
   calibrate->add_option("--name", options->spec.name, "the cluster's name")->capture_default_str();
   calibrate
       ->add_option("--rounds", options->spec.rounds, "the median of so many measurements counts")
+      ->capture_default_str();
+  calibrate->add_option("--kind", options->kind, "what ranks compute with, as the key device.kind")
       ->capture_default_str();
   calibrate->add_option("--gflops", options->gflops,
                         "emulate a device, as the key device.gflops does");

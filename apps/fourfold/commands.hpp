@@ -15,8 +15,10 @@ namespace fourfold::app {
 /// Runs with the program's own arguments and returns the exit status.
 using Command = std::function<int(char** argv)>;
 
+void add_autopsy(CLI::App& app, Command& command);
 void add_bench(CLI::App& app, Command& command);
 void add_calibrate(CLI::App& app, Command& command);
+void add_checkpoint(CLI::App& app, Command& command);
 void add_dryrun(CLI::App& app, Command& command);
 void add_info(CLI::App& app, Command& command);
 void add_keys(CLI::App& app, Command& command);

@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 struct DryrunOptions {
   config::Source source;
   std::optional<int> ranks;
-  int rank = 0;
+  std::optional<int> rank;
   std::optional<int> ranks_per_host;
   std::string json;
   bool schedule = false;
@@ -217,10 +217,11 @@ int run(const DryrunOptions& options) {
   result.unit = train::unit_of(config.model);
   result.units = train::units_of_step(config);
   result.grid = grid::Grid(config.parallel.sizes, config.parallel.placement);
-  result.rank = options.rank;
+  result.recipe = train::recipe_of(config);
+  result.rank = options.rank.value_or(train::typical_rank(result.grid, 0, *result.recipe.model));
   result.memory = memory.bytes;
-  if (options.rank < 0 || options.rank >= result.grid.ranks()) {
-    throw ConfigError(concat("--rank ", options.rank, " is not one of the ", result.grid.ranks(),
+  if (result.rank < 0 || result.rank >= result.grid.ranks()) {
+    throw ConfigError(concat("--rank ", result.rank, " is not one of the ", result.grid.ranks(),
                              " ranks 0 to ", result.grid.ranks() - 1));
   }
   result.ranks_per_host = options.ranks_per_host.value_or(result.grid.ranks());
@@ -228,7 +229,6 @@ int run(const DryrunOptions& options) {
     throw ConfigError(
         concat("--ranks-per-host ", result.ranks_per_host, " must be 1 or more ranks"));
   }
-  result.recipe = train::recipe_of(config);
   result.record = train::dry_run(result.grid, result.rank, result.recipe, result.ranks_per_host);
   result.device = train::device_rates(config.device);
   result.compute = compute_of(result.record.schedule, result.device);
@@ -252,7 +252,9 @@ void add_dryrun(CLI::App& app, Command& command) {
   add_config_options(*dryrun, options->source);
   add_grid_option(*dryrun, options->source);
   dryrun->add_option("--ranks", options->ranks, "without --grid: choose a grid of so many ranks");
-  dryrun->add_option("--rank", options->rank, "the rank to look at")->capture_default_str();
+  dryrun->add_option("--rank", options->rank,
+                     "the rank to look at (unless given: one that sends as "
+                     "much as any, 0 for text)");
   dryrun->add_option("--ranks-per-host", options->ranks_per_host,
                      "for the number of messages: so many ranks share a host (unless given: all)");
   dryrun->add_flag("--schedule", options->schedule,

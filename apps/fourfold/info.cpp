@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <unistd.h>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/launch/launcher.hpp"
 #include "fourfold/tensor/gemm_rate.hpp"
+#include "fourfold/tensor/gpus.hpp"
 
 #include "apps/fourfold/commands.hpp"
 #include "apps/fourfold/ranks.hpp"
@@ -87,6 +89,36 @@ bool ranks_agree(const std::vector<RankInfo>& ranks) {
                      [&](const RankInfo& rank) { return rank.ways == ranks[0].ways; });
 }
 
+nlohmann::json to_json(const tensor::Gpus& gpus) {
+  nlohmann::json json = {
+      {"backend", gpus.backend}, {"missing", gpus.missing}, {"list", nlohmann::json::array()}};
+  for (const tensor::Gpu& gpu : gpus.list) {
+    json["list"].push_back({{"name", gpu.name},
+                            {"architecture", gpu.architecture},
+                            {"memory_bytes", gpu.memory.value()},
+                            {"bus", gpu.bus},
+                            {"peers", gpu.peers},
+                            {"misfit", gpu.misfit}});
+  }
+  return json;
+}
+
+/// One line for the backend and one for each GPU: what the first rank's host has.
+std::vector<std::string> lines_of(const tensor::Gpus& gpus) {
+  const std::string built = gpus.backend.empty() ? "" : concat(" (built for ", gpus.backend, ")");
+  if (!gpus.missing.empty()) return {concat("none: ", gpus.missing, built)};
+  std::vector<std::string> lines = {gpus.backend};
+  for (std::size_t i = 0; i < gpus.list.size(); ++i) {
+    const tensor::Gpu& gpu = gpus.list[i];
+    std::string line =
+        concat(i, ": ", gpu.name, ", ", gpu.architecture, ", ", gpu.memory, ", at ", gpu.bus);
+    if (!gpu.peers.empty()) line += concat(", linked to ", join(gpu.peers, " "));
+    if (!gpu.misfit.empty()) line += concat("; not usable: ", gpu.misfit);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 nlohmann::json choices() {
   nlohmann::json json;
   for (std::size_t i = 0; i < kChoices; ++i) {
@@ -105,6 +137,7 @@ nlohmann::json to_json(const comm::World& world, const std::vector<RankInfo>& ra
                          {"blas_kernels", launch::blas_core()},
                          {"mpi", comm::mpi::library_version()},
                          {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
+                         {"gpus", to_json(tensor::find_gpus())},
                          {"choices", choices()},
                          {"ranks_choose_alike", ranks_agree(ranks)},
                          {"amx_tiles", tiles()},
@@ -132,6 +165,9 @@ void print(const comm::World& world, const std::vector<RankInfo>& ranks) {
   line("MPI", comm::mpi::library_version());
   line("backends", "self, thread, mpi, recording");
   line("cores", concat(sysconf(_SC_NPROCESSORS_ONLN), " on this host"));
+  std::string title = "GPUs";
+  for (const std::string& text : lines_of(tensor::find_gpus()))
+    line(std::exchange(title, ""), text);
   for (std::size_t i = 0; i < kChoices; ++i) {
     const ChoiceText text = describe(static_cast<Choice>(i));
     line(text.name, concat(text.way, " (", text.by, ")"));
@@ -150,8 +186,8 @@ void print(const comm::World& world, const std::vector<RankInfo>& ranks) {
   if (!ranks_agree(ranks)) {
     std::printf(
         "\nThe ranks' processors differ, and so do their ways to compute: results of different "
-        "ranks are\nrounded differently. FOURFOLD_VECTORS and FOURFOLD_BF16_PRODUCTS force one "
-        "way on all.\n");
+        "ranks are\nrounded differently. FOURFOLD_VECTORS, FOURFOLD_BF16_PRODUCTS and "
+        "FOURFOLD_KERNELS force one way on all.\n");
   }
   if (tensor::blas_library().find("openblas") == std::string::npos) {
     std::printf(

@@ -32,6 +32,8 @@ int run(int argc, char** argv) {
   fourfold::app::add_calibrate(app, command);
   fourfold::app::add_bench(app, command);
   fourfold::app::add_dryrun(app, command);
+  fourfold::app::add_checkpoint(app, command);
+  fourfold::app::add_autopsy(app, command);
   fourfold::app::add_info(app, command);
   fourfold::app::add_keys(app, command);
   fourfold::app::check_words(app, argv);

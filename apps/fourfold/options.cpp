@@ -12,9 +12,9 @@
 
 namespace fourfold::app {
 
-void add_config_options(CLI::App& app, config::Source& source) {
+void add_config_options(CLI::App& app, config::Source& source, bool required) {
   app.add_option("config", source.path, "the configuration: a TOML file")
-      ->required()
+      ->required(required)
       ->option_text("CONFIG.toml");
   app.add_option("--set", source.overrides, "overrides a key of the configuration")
       ->option_text("section.key=value")

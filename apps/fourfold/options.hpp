@@ -15,7 +15,7 @@ class App;
 namespace fourfold::app {
 
 /// Adds CONFIG and --set, and says where the keys are listed.
-void add_config_options(CLI::App& app, config::Source& source);
+void add_config_options(CLI::App& app, config::Source& source, bool required = true);
 /// Adds --grid.
 void add_grid_option(CLI::App& app, config::Source& source);
 

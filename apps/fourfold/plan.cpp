@@ -63,6 +63,8 @@ void apply_keep(const std::string& keep, planner::Question& question) {
                                  " ranks, and --gpus is ", question.ranks));
       }
       freedom.grid = false;
+    } else if (name == "pipe") {
+      freedom.pipe = false;
     } else if (name == "placement") {
       freedom.placement = false;
     } else if (name == "activations") {
@@ -77,7 +79,7 @@ void apply_keep(const std::string& keep, planner::Question& question) {
       freedom.zero = false;
     } else {
       throw ConfigError(concat("--keep ", keep, ": there is no ", name,
-                               "; there are strategy, grid, placement, activations, "
+                               "; there are strategy, grid, pipe, placement, activations, "
                                "checkpointing, micro_batch, chunks and zero"));
     }
   }
@@ -280,9 +282,8 @@ void add_plan(CLI::App& app, Command& command) {
   plan->add_option("--sweep", options->sweep,
                    "the best plan for each number of GPUs: gpus=64..16384");
   plan->add_option("--keep", options->keep,
-                   "leave these as in CONFIG: strategy, grid, placement, activations, "
-                   "checkpointing, micro_batch, "
-                   "chunks, zero");
+                   "leave these as in CONFIG: strategy, grid, pipe, placement, activations, "
+                   "checkpointing, micro_batch, chunks, zero");
   plan->add_option("--tokens", options->tokens, "how long training on so many tokens takes")
       ->check(CLI::NonNegativeNumber);
   plan->add_option("--write-config", options->write_config, "write the best plan as a CONFIG");

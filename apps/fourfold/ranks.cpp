@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/fourfold/ranks.hpp"
 
+#include <algorithm>
 #include <cstdio>
-#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -18,21 +18,25 @@ namespace fourfold::app {
 
 namespace {
 
-/// The command line without --ranks N or --ranks=N.
 std::vector<std::string> without_ranks(char** argv) {
+  return without_options(argv, {"--ranks"});
+}
+
+}  // namespace
+
+std::vector<std::string> without_options(char** argv, const std::vector<std::string>& options) {
   std::vector<std::string> words;
   for (; *argv != nullptr; ++argv) {
-    const std::string_view word(*argv);
-    if (word == "--ranks") {
-      if (argv[1] != nullptr) ++argv;
-    } else if (!word.starts_with("--ranks=")) {
-      words.emplace_back(word);
+    const std::string word(*argv);
+    const std::string name = word.substr(0, word.find('='));
+    if (std::find(options.begin(), options.end(), name) == options.end()) {
+      words.push_back(word);
+    } else if (name == word && argv[1] != nullptr) {
+      ++argv;  // its value
     }
   }
   return words;
 }
-
-}  // namespace
 
 void print_error(const std::string& line) {
   std::fflush(stdout);
@@ -69,7 +73,7 @@ int run_on_ranks(const RankOptions& options, char** argv,
                  const std::function<void(comm::World&)>& body) {
   const comm::Options own = comm_options(options);
   if (options.ranks) {
-    launch::Job job{*options.ranks, without_ranks(argv), print_error};
+    launch::Job job{*options.ranks, without_ranks(argv), print_error, options.stops_gently};
     job.command[0] = launch::this_program();
     return launch::run(job);
   }

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/comm/world.hpp"
@@ -18,6 +20,7 @@ struct RankOptions {
   std::optional<int> ranks;
   std::optional<double> deadline;
   bool verbose = false;
+  bool stops_gently = false;  ///< see launch::Job
 };
 
 /// Adds --ranks, --deadline and --verbose.
@@ -25,6 +28,9 @@ void add_rank_options(CLI::App& app, RankOptions& options);
 
 /// Throws ConfigError when a value is impossible.
 comm::Options comm_options(const RankOptions& options);
+
+/// The command line without these options and their values: "--ranks N" or "--ranks=N".
+std::vector<std::string> without_options(char** argv, const std::vector<std::string>& options);
 
 /// Reports bad input that was found before the ranks joined each other. Under mpirun or srun, where
 /// every rank finds it, it is reported once. Returns the exit status.

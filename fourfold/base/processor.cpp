@@ -24,6 +24,7 @@ struct Way {
 struct Words {
   const char* name;
   const char* variable;
+  const char* decider;  ///< what decides if the variable is not set
   std::span<const Way> ways;
 };
 
@@ -31,9 +32,12 @@ constexpr Way kVectors[] = {
     {"plain", nullptr}, {"avx2", "AVX2 and FMA"}, {"avx512", "AVX-512 (F, BW, DQ and VL)"}};
 constexpr Way kBf16Products[] = {{"float", nullptr}, {"native", nullptr}};
 
+constexpr Way kKernels[] = {{"own", nullptr}, {"aten", nullptr}};
+
 constexpr std::array<Words, kChoices> kWords = {
-    {{"vectors", "FOURFOLD_VECTORS", kVectors},
-     {"bf16 products", "FOURFOLD_BF16_PRODUCTS", kBf16Products}}};
+    {{"vectors", "FOURFOLD_VECTORS", "processor", kVectors},
+     {"bf16 products", "FOURFOLD_BF16_PRODUCTS", "processor", kBf16Products},
+     {"kernels", "FOURFOLD_KERNELS", "device", kKernels}}};
 
 const Words& words_of(Choice choice) {
   return kWords[static_cast<std::size_t>(choice)];
@@ -57,6 +61,8 @@ int best_way(Choice choice) {
     }
     case Choice::kBf16Products:
       return __builtin_cpu_supports("avx512bf16") != 0 ? 1 : 0;
+    case Choice::kKernels:
+      break;
   }
   return 0;
 #else
@@ -91,15 +97,15 @@ int chosen_way(Choice choice) {
     check_possible(choice, way, asked.c_str());
     return way;
   }
-  throw ConfigError(
-      concat(asked, " must be ", names_of(words), ", or not set: then the processor decides"));
+  throw ConfigError(concat(asked, " must be ", names_of(words), ", or not set: then the ",
+                           words.decider, " decides"));
 }
 
 }  // namespace
 
 namespace detail {
 
-std::array<std::atomic<std::int8_t>, kChoices> choice_states = {{kUnknown, kUnknown}};
+std::array<std::atomic<std::int8_t>, kChoices> choice_states = {{kUnknown, kUnknown, kUnknown}};
 
 int decide(Choice choice) {
   const int way = chosen_way(choice);
@@ -118,7 +124,7 @@ ChoiceText describe(Choice choice) {
   const char* text = std::getenv(words.variable);
   const bool forced = text != nullptr && *text != '\0';
   return {words.name, words_of(choice, way_of(choice)).name,
-          forced ? words.variable : "by processor"};
+          forced ? words.variable : concat("by ", words.decider)};
 }
 
 int ways_of(Choice choice) {

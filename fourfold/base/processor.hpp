@@ -12,8 +12,8 @@
 
 namespace fourfold {
 
-/// Each choice has ways, counted from 0. Way 0 is plain: it runs on every processor. The others use
-/// special instructions, and later ones are better where they are supported.
+/// Each choice has ways, counted from 0. Way 0 runs on every processor. Of vectors and of products
+/// the others use special instructions, and later ones are better where they are supported.
 enum class Choice {
   /// Loops compiled for every processor, for AVX2 and FMA, or for AVX-512 (decision 023):
   /// FOURFOLD_VECTORS=plain|avx2|avx512. The ways may round differently: fused products are rounded
@@ -21,9 +21,12 @@ enum class Choice {
   kVectors,
   /// Products of bf16 by way of float, or by libtorch's kernels for bf16:
   /// FOURFOLD_BF16_PRODUCTS=float|native. Both run on every processor (docs/decisions/006).
-  kBf16Products
+  kBf16Products,
+  /// Kernels that are tuned for the device of their tensors, or libtorch's operations, which run on
+  /// every device (docs/decisions/031): FOURFOLD_KERNELS=own|aten.
+  kKernels
 };
-inline constexpr std::size_t kChoices = 2;
+inline constexpr std::size_t kChoices = 3;
 
 /// Reads the variables of all choices, at the start of a program. Throws ConfigError if one has an
 /// unknown value or a value that this processor does not support. If this is not called, the first
@@ -32,9 +35,9 @@ void check_choices();
 
 /// A choice as text, for people.
 struct ChoiceText {
-  std::string name;  ///< "vectors", "bf16 products"
-  std::string way;   ///< the value of the variable: "plain", "avx2", "avx512", "native", "float"
-  std::string by;    ///< the variable if it is set, "by processor" otherwise
+  std::string name;  ///< "vectors", "bf16 products", "kernels"
+  std::string way;   ///< the value of the variable: "plain", "avx2", "avx512", "native", "own", ...
+  std::string by;    ///< the variable if it is set, else "by processor", or "by device" of kernels
 };
 ChoiceText describe(Choice choice);
 
@@ -60,7 +63,7 @@ inline int way_of(Choice choice) {
   return state == detail::kUnknown ? detail::decide(choice) : state;
 }
 
-/// Whether an implementation with special instructions is used.
+/// Whether another way than the first one is taken.
 inline bool takes_special_way(Choice choice) {
   return way_of(choice) > 0;
 }

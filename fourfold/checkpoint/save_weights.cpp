@@ -8,6 +8,7 @@
 #include "fourfold/checkpoint/transfer_window.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/formats/safetensors_writer.hpp"
+#include "fourfold/tensor/transfer.hpp"
 
 namespace fourfold::checkpoint {
 
@@ -123,7 +124,9 @@ void send_shards(const tensor::Mesh& mesh, const Content& content, const Here& h
   Outbox outbox(mesh.everyone(), 0, window);
   for (const std::size_t number : content.order()) {
     const model::Owned& owned = content.owners[number];
-    if (sends(owned, mesh.coord())) outbox.send(here.at(owned.spec.name)->value().detach());
+    if (sends(owned, mesh.coord())) {
+      outbox.send(tensor::download(here.at(owned.spec.name)->value().detach()));
+    }
   }
   outbox.finish();
 }

@@ -31,6 +31,10 @@ inline constexpr DType kDTypeOf<BFloat16> = DType::kBF16;
 template <>
 inline constexpr DType kDTypeOf<std::int64_t> = DType::kI64;
 
+/// Where memory lies. It decides who carries an operation out: the engine, or the device of the
+/// world. All buffers of an operation lie in one kind of memory, the same on all ranks.
+enum class Memory : std::uint8_t { kHost, kDevice };
+
 /// Memory to read. `owner`, if set, is kept alive until the operation is done. If `owner` is null,
 /// the caller keeps the memory alive and unchanged until the operation's Work has been waited for.
 struct ConstView {
@@ -38,6 +42,7 @@ struct ConstView {
   std::int64_t count = 0;
   DType dtype = DType::kF32;
   std::shared_ptr<const void> owner = nullptr;
+  Memory memory = Memory::kHost;
 
   std::int64_t bytes() const { return count * schedule::size_of(dtype); }
 };
@@ -48,9 +53,12 @@ struct View {
   std::int64_t count = 0;
   DType dtype = DType::kF32;
   std::shared_ptr<const void> owner = nullptr;
+  Memory memory = Memory::kHost;
 
   std::int64_t bytes() const { return count * schedule::size_of(dtype); }
-  operator ConstView() const { return {data, count, dtype, owner}; }  // NOLINT: always right
+  operator ConstView() const {
+    return {data, count, dtype, owner, memory};
+  }  // NOLINT: always right
 };
 
 /// Makes a View of the elements of a vector, array or span, or a ConstView if the elements are
@@ -62,9 +70,9 @@ auto view(Values&& values) {
   const auto count = static_cast<std::int64_t>(all.size());
   constexpr DType kDType = kDTypeOf<std::remove_const_t<Element>>;
   if constexpr (std::is_const_v<Element>) {
-    return ConstView{all.data(), count, kDType, nullptr};
+    return ConstView{all.data(), count, kDType};
   } else {
-    return View{all.data(), count, kDType, nullptr};
+    return View{all.data(), count, kDType};
   }
 }
 

@@ -54,6 +54,13 @@ void Engine::answer(const ControlMessage& message) {
     case Kind::kEnd:
       transport_->expect_end(message.status);
       break;
+    case Kind::kInvite:
+      if (device_ != nullptr) {
+        device_->invited(message.invitation);
+      } else {
+        invitations_.push_back(message.invitation);
+      }
+      break;
   }
 }
 

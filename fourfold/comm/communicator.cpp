@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/comm/communicator.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -26,19 +27,38 @@ void tell_wait_ends(const Core& core, const Issued& issued, const std::optional<
   core.observers.tell([&](Observer& observer) { observer.waited(observed(issued), blocked); });
 }
 
+/// Where the operation is one of the device, the compute stream waits, and the device reports the
+/// end of the wait when it knows the times.
+void wait_for(const Core& core, const IssuedPtr& issued) {
+  if (issued->memory == Memory::kDevice) {
+    core.device->wait(issued);
+  } else {
+    tell_wait_ends(core, *issued, core.engine->wait(issued));
+  }
+}
+
+void give_up(const Core& core) {
+  core.engine->fail("the rank gave up: an exception left an operation unfinished");
+  // The buffers of operations under way are about to disappear.
+  if (core.device) core.device->abort();
+}
+
 }  // namespace
 
 void Work::wait() {
   // Every part is waited for, in order. The first failure fails the engine and so all later parts.
   for (Part& part : std::exchange(parts_, {})) {
     tell_wait_begins(*core_, part.number);
-    if (part.issued) tell_wait_ends(*core_, *part.issued, core_->engine->wait(part.issued));
+    if (part.issued) wait_for(*core_, part.issued);
   }
 }
 
 bool Work::test() {
   for (const Part& part : parts_) {
-    if (part.issued && !core_->engine->test(part.issued)) return false;
+    if (!part.issued) continue;
+    const bool done = part.issued->memory == Memory::kDevice ? core_->device->test(part.issued)
+                                                             : core_->engine->test(part.issued);
+    if (!done) return false;
   }
   return true;
 }
@@ -55,17 +75,13 @@ Work::~Work() {
     try {
       const bool unwinding = std::uncaught_exceptions() > unwinding_;
       if (!unwinding) tell_wait_begins(*core_, part.number);
-      if (!part.issued) continue;
-      std::optional<Blocked> blocked;
-      if (!part.issued->done) {
-        if (unwinding) {
-          core_->engine->fail("the rank gave up: an exception left an operation unfinished");
-        } else {
-          blocked = core_->engine->wait(part.issued);
-        }
-      }
       // If the world is gone, so is the lane of the operation.
-      if (!unwinding && core_->engine) tell_wait_ends(*core_, *part.issued, blocked);
+      if (!part.issued || !core_->engine) continue;
+      if (unwinding) {
+        if (!part.issued->done) give_up(*core_);
+      } else {
+        wait_for(*core_, part.issued);
+      }
     } catch (const std::exception&) {
       // The engine has failed. The next call that can throw will report it.
     }
@@ -87,6 +103,14 @@ Buffers in_place(std::vector<View> list) {
 
 bool is_pair(Op op) {
   return op == Op::kSend || op == Op::kRecv;
+}
+
+/// Where the buffers of a tensor of an operation lie. At the root alone a reduce has an output.
+Memory memory_of(Op op, const InOut& item) {
+  return op == Op::kRecv ? item.out.memory : item.in.memory;
+}
+Memory memory_of(Op op, const Buffers& list) {
+  return list.empty() ? Memory::kHost : memory_of(op, list.front());
 }
 
 }  // namespace
@@ -160,11 +184,37 @@ Work Communicator::transfer(std::vector<Sending> sends, std::vector<Receiving> r
   }
   // All operations are checked before the first one starts.
   for (const auto& [collective, buffers] : all) check(collective, buffers);
+  const auto on_device = [](const auto& item) {
+    return memory_of(item.first.op, item.second) == Memory::kDevice;
+  };
+  const bool any_on_device = std::ranges::any_of(all, on_device);
+  FOURFOLD_CHECK(!any_on_device || std::ranges::all_of(all, on_device),
+                 "the tensors of a transfer lie in one kind of memory");
   Work work = make_work();
+  if (any_on_device && core_->engine) {
+    std::vector<DeviceEngine::Submission> submissions;
+    for (auto& [collective, buffers] : all) {
+      submissions.push_back({collective, std::move(buffers), announce(collective)});
+    }
+    for (IssuedPtr& issued : core_->device->submit(*lane_, std::move(submissions))) {
+      const std::int64_t number = issued->of_rank;
+      work.parts_.push_back({std::move(issued), number});
+    }
+    return work;
+  }
   for (auto& [collective, buffers] : all) {
     work.parts_.push_back(start(collective, std::move(buffers)));
   }
   return work;
+}
+
+/// Tells observers of a new operation. Returns its number.
+std::int64_t Communicator::announce(const Collective& collective) const {
+  const std::int64_t number = core_->operations++;
+  const Observed operation{number, collective, group(), lane_->id, lane_->reach};
+  core_->observers.tell(
+      [&](Observer& observer) { observer.issued(operation, LayerScope::current()); });
+  return number;
 }
 
 Work Communicator::make_work() const {
@@ -191,22 +241,29 @@ Work Communicator::issue(Collective collective, Buffers&& list) const {
 
 Work::Part Communicator::start(const Collective& collective, Buffers&& list) const {
   Work::Part part;
-  part.number = core_->operations++;
-  const Observed operation{part.number, collective, group(), lane_->id, lane_->reach};
-  core_->observers.tell(
-      [&](Observer& observer) { observer.issued(operation, LayerScope::current()); });
+  part.number = announce(collective);
+  const bool on_device = memory_of(collective.op, list) == Memory::kDevice;
   if (core_->engine && size() > 1) {
-    part.issued = core_->engine->submit(*lane_, collective, std::move(list), part.number);
+    if (on_device) {
+      std::vector<DeviceEngine::Submission> one;
+      one.push_back({collective, std::move(list), part.number});
+      part.issued = core_->device->submit(*lane_, std::move(one)).front();
+    } else {
+      part.issued = core_->engine->submit(*lane_, collective, std::move(list), part.number);
+    }
     return part;
   }
   if (core_->engine) {
     for (const InOut& item : list) {
       Collective one = collective;
       one.count = item.in.count;
-      run_alone(one, item);
+      on_device ? core_->device->run_alone(one, item) : run_alone(one, item);
     }
   }
-  core_->observers.ended(operation, {traffic_of(collective, size(), rank(), lane_->reach), {}, {}});
+  const schedule::Traffic sent = on_device ? schedule::traffic_on_device(collective, size(), rank())
+                                           : traffic_of(collective, size(), rank(), lane_->reach);
+  core_->observers.ended({part.number, collective, group(), lane_->id, lane_->reach},
+                         {sent, {}, {}});
   return part;
 }
 
@@ -216,11 +273,17 @@ void Communicator::check(const Collective& c, const Buffers& list) const {
                  " has no member ", c.root);
   FOURFOLD_CHECK(!is_pair(c.op) || c.root != rank(), c, ": a rank cannot be its own peer");
   FOURFOLD_CHECK(c.op == Op::kBarrier || !list.empty(), c.op, ": the list of tensors is empty");
+  const Memory memory = memory_of(c.op, list);
+  FOURFOLD_CHECK(memory == Memory::kHost || !core_->engine || core_->device, c,
+                 ": a buffer lies in the memory of a device, and the world has none");
   for (const InOut& item : list) {
+    FOURFOLD_CHECK(memory_of(c.op, item) == memory, c,
+                   ": all buffers lie in the same kind of memory");
     if (is_pair(c.op)) continue;
     FOURFOLD_CHECK(item.in.dtype == c.dtype, c, ": the tensors of a list have one dtype");
     if (c.op == Op::kReduce && rank() != c.root) continue;
     FOURFOLD_CHECK(item.out.dtype == c.dtype, c, ": input and output have one dtype");
+    FOURFOLD_CHECK(item.out.memory == memory, c, ": input and output lie in one kind of memory");
     const std::int64_t in = item.in.count * (c.op == Op::kAllGather ? size() : 1);
     const std::int64_t out = item.out.count * (c.op == Op::kReduceScatter ? size() : 1);
     FOURFOLD_CHECK(in == out, c, ": ", item.in.count, " elements in and ", item.out.count,

@@ -117,6 +117,7 @@ class Communicator {
   Work issue(schedule::Collective collective, Buffers&& list) const;
   Work make_work() const;
   Work::Part start(const schedule::Collective& collective, Buffers&& list) const;
+  std::int64_t announce(const schedule::Collective& collective) const;
   void check(const schedule::Collective& collective, const Buffers& list) const;
 
   std::shared_ptr<Core> core_;

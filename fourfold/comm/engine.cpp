@@ -20,7 +20,6 @@ constexpr auto kParkedLook = 50ms;
 constexpr Seconds kLinger{0.02};
 /// The shortest and longest rest of the progress thread between two looks.
 constexpr std::chrono::nanoseconds kShortestRest = 20us;
-constexpr std::chrono::nanoseconds kLongestRest = 4ms;
 constexpr std::uint64_t kManyMessages = 8;
 /// A waiting thread releases the lock for others, and looks for questions of other ranks, once in
 /// so many polls.
@@ -48,7 +47,8 @@ Engine::Engine(std::unique_ptr<Transport> transport, const Options& options,
       options_(options),
       observers_(&observers),
       deadline_(options.deadline.value_or(kDeadline)),
-      answers_(static_cast<std::size_t>(transport_->size())) {
+      answers_(static_cast<std::size_t>(transport_->size())),
+      suspicion_(deadline_) {
   if (transport_->size() > 1) progress_ = std::thread([this] { run_progress(); });
 }
 
@@ -83,12 +83,15 @@ int Engine::reserve_lanes(int count) {
   return lanes_.reserve(count);
 }
 
-Lane& Engine::add_lane(const grid::Group& group, int number) {
+Lane& Engine::add_lane(const grid::Group& group, int number, int purpose) {
   const std::lock_guard lock(mutex_);
   const std::string host = transport_->host(transport_->rank());
   const bool one_host = std::ranges::all_of(
       group.members, [&](int member) { return transport_->host(member) == host; });
-  return lanes_.add(group, number, one_host ? schedule::Reach::kHost : schedule::Reach::kNetwork);
+  Lane& lane = lanes_.add(group, number,
+                          one_host ? schedule::Reach::kHost : schedule::Reach::kNetwork, purpose);
+  if (device_ != nullptr) device_->add_lane(lane);
+  return lane;
 }
 
 IssuedPtr Engine::submit(Lane& lane, const schedule::Collective& collective, Buffers&& buffers,
@@ -202,7 +205,7 @@ std::optional<Blocked> Engine::wait(const IssuedPtr& issued) {
 
 void Engine::drive(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since) {
   Seconds checked = since;
-  Seconds due = since + deadline_;
+  Seconds due = since + suspicion_.load();
   for (std::int64_t rounds = 0;; ++rounds) {
     const std::uint64_t seen = transport_->activity();
     const bool breathe =
@@ -247,6 +250,7 @@ bool Engine::fail(const std::string& reason, int status) {
 void Engine::fail_locked(const std::string& reason, Cause cause, int status) {
   if (!failure_) {
     failure_ = reason;
+    failed_ = true;
     // This happens now, while the buffers of the operations under way still exist: messages may
     // arrive in them while the ranks agree who ends the job.
     ender_ = agree_who_ends(cause, status);
@@ -277,6 +281,16 @@ void Engine::end_long_work() {
   const std::lock_guard lock(mutex_);
   long_works_.pop_back();
   long_work_ended_ = now();
+}
+
+void Engine::rest_at_most(Seconds rest) {
+  const std::chrono::duration<double> time(rest.value());
+  longest_rest_ =
+      std::max(kShortestRest, std::chrono::duration_cast<std::chrono::nanoseconds>(time));
+}
+
+void Engine::suspect_after(Seconds wait) {
+  if (!options_.deadline) suspicion_ = std::min(wait, deadline_);
 }
 
 std::int64_t Engine::control_messages() const {
@@ -310,11 +324,11 @@ void Engine::run_progress() {
       const std::uint64_t found = transport_->completions() - before;
       if (found == 0) rest *= 2;
       if (found > kManyMessages) rest /= 2;
-      rest = std::clamp(rest, kShortestRest, kLongestRest);
+      rest = std::clamp(rest, kShortestRest, longest_rest_.load());
       std::this_thread::sleep_for(rest);
       last_work = now();
     } else if (now() - last_work < kLinger) {
-      rest = std::min(rest * 2, kLongestRest);
+      rest = std::min(rest * 2, longest_rest_.load());
       std::this_thread::sleep_for(rest);
     } else {
       // Once woken, the thread stays awake for a while. Otherwise each of a series of operations

@@ -5,8 +5,10 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -54,7 +56,7 @@ class Engine {
   /// See World: the numbers keep the messages of a lane apart from those of other lanes. Throws
   /// CommError when the backend has too few tags.
   int reserve_lanes(int count);
-  Lane& add_lane(const grid::Group& group, int number);
+  Lane& add_lane(const grid::Group& group, int number, int purpose = 0);
 
   /// Hands the operation to its lane, and starts it if its queue is empty. Several buffers are
   /// several tensors of one operation. `of_rank` is its number for observers.
@@ -81,6 +83,28 @@ class Engine {
   /// deadline. Long work may be nested.
   void begin_long_work(const std::string& what);
   void end_long_work();
+
+  /// See World.
+  void rest_at_most(Seconds rest);
+  void suspect_after(Seconds wait);
+
+  // What the engine does for operations that a device carries out (device_engine.hpp).
+
+  /// From now on `device` is told of lanes and invitations, until `detach`.
+  void attach(Device& device);
+  void detach();
+  /// Gives the operation its number in its lane, and lists it there until `leave`.
+  void enter(const IssuedPtr& issued);
+  void leave(const IssuedPtr& issued);
+  void invite(const Invitation& invitation, int rank);
+  /// Returns when `ready` returns true, and answers other ranks meanwhile. `issued` is the
+  /// operation that cannot be given to the device before. Throws as `wait` does.
+  void await(const IssuedPtr& issued, const std::function<bool()>& ready);
+  /// Says which operation the device has been at since that time, or null. If that is longer than
+  /// the deadline, finds out why; the engine may then have failed.
+  void watch(const IssuedPtr& oldest, Seconds since);
+  bool has_failed() const { return failed_; }
+  void throw_if_it_failed() const;
 
   std::int64_t scratch_peak_bytes() const;
   /// The number of control messages that this rank has sent so far.
@@ -115,6 +139,7 @@ class Engine {
   Seconds past_deadline(std::unique_lock<std::mutex>& lock, const Issued& issued, Seconds since);
   void ask_all(std::unique_lock<std::mutex>& lock, const Issued& issued);
   Finding finding_of(const Issued& issued, Seconds since, const std::vector<int>& members) const;
+  bool is_done(const Issued& issued) const;
 
   std::unique_ptr<Transport> transport_;
   const Options options_;
@@ -130,8 +155,14 @@ class Engine {
     IssuedPtr issued;
     Seconds since;
   };
-  std::vector<Wait> waits_;            // the operations that compute waits for
-  std::vector<FixedText> long_works_;  // the innermost is the last
+  std::vector<Wait> waits_;          // the operations that compute waits for
+  std::optional<Wait> launching_;    // the operation that cannot be given to the device yet
+  std::optional<Wait> device_wait_;  // the operation that the device is at
+  Seconds device_due_;               // when to look into it
+  Device* device_ = nullptr;
+  std::vector<Invitation> invitations_;  // that came before the device
+  bool asking_ = false;                  // a thread of this rank looks into a wait
+  std::vector<FixedText> long_works_;    // the innermost is the last
   Seconds long_work_ended_ = Seconds() - Position::kNever;
   bool holding_ = false;                 // some operations are held back
   std::array<Court, kRights> courts_;    // used where this rank is the arbiter
@@ -143,10 +174,14 @@ class Engine {
   bool parked_ = false;  // the progress thread needs a notification to look
   std::condition_variable wake_;
 
+  static constexpr std::chrono::nanoseconds kLongestRest = std::chrono::milliseconds(4);
   // The progress thread reads these without the lock, so that it does not disturb a waiting thread.
   std::atomic<int> waiting_{0};
   std::atomic<bool> busy_{false};  // active_ is not empty
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> failed_{false};  // failure_ has a value
+  std::atomic<std::chrono::nanoseconds> longest_rest_{kLongestRest};
+  std::atomic<Seconds> suspicion_;  // after a wait of so long the other ranks are asked
 
   std::thread progress_;
 };

@@ -144,10 +144,12 @@ class DirectAllReduce final : public Operation {
                   ScratchPool& scratch)
       : port_(port),
         collective_(collective),
+        cut_(collective, port.reach()),
         data_(static_cast<std::byte*>(data.data)),
         bytes_(collective.payload().value()),
         parts_block_(scratch.take((port.size() - 1) * bytes_)),
-        requests_(bytes_ > 0 ? static_cast<std::size_t>(2 * (port.size() - 1)) : 0) {
+        segments_(cut_.segments(collective.count)),
+        requests_(static_cast<std::size_t>(2 * (port.size() - 1) * segments_)) {
     if (sums_in_float()) {
       sum_block_ = scratch.take(collective.count * static_cast<std::int64_t>(sizeof(float)));
     }
@@ -164,27 +166,35 @@ class DirectAllReduce final : public Operation {
   }
 
   int awaited() const override {
-    const auto messages = static_cast<std::size_t>(port_.size() - 1);
     if (done_ >= requests_.size()) return -1;
-    return done_ < messages ? sender(static_cast<int>(done_))
-                            : port_.neighbour(static_cast<int>(done_ - messages) + 1);
+    const auto peer = static_cast<int>(static_cast<std::int64_t>(done_) / segments_);
+    const int others = port_.size() - 1;
+    return peer < others ? sender(peer) : port_.neighbour(peer - others + 1);
   }
 
  private:
   int sender(int i) const { return port_.neighbour(-1 - i); }
+  std::int64_t bytes_of(std::int64_t elements) const { return elements * cut_.element_size; }
   bool sums_in_float() const {
     return collective_.dtype == DType::kBF16 && collective_.reduce == ReduceOp::kSum;
   }
 
   void post() {
     const int others = port_.size() - 1;
+    auto request = requests_.begin();
     for (int i = 0; i < others; ++i) {
-      requests_[static_cast<std::size_t>(i)] =
-          port_.receive(parts_block_.data() + i * bytes_, bytes_, sender(i));
+      for (std::int64_t k = 0; k < segments_; ++k) {
+        const Chunk piece = cut_.segment({0, collective_.count}, k);
+        *request++ = port_.receive(parts_block_.data() + i * bytes_ + bytes_of(piece.begin),
+                                   bytes_of(piece.size()), sender(i));
+      }
     }
     for (int i = 0; i < others; ++i) {
-      requests_[static_cast<std::size_t>(others) + static_cast<std::size_t>(i)] =
-          port_.send(data_, bytes_, port_.neighbour(1 + i));
+      for (std::int64_t k = 0; k < segments_; ++k) {
+        const Chunk piece = cut_.segment({0, collective_.count}, k);
+        *request++ = port_.send(data_ + bytes_of(piece.begin), bytes_of(piece.size()),
+                                port_.neighbour(1 + i));
+      }
     }
   }
 
@@ -216,10 +226,12 @@ class DirectAllReduce final : public Operation {
 
   Port port_;
   schedule::Collective collective_;
+  Cut cut_;
   std::byte* data_;
   std::int64_t bytes_;
   ScratchPool::Block parts_block_;  // the parts of sender(0), sender(1), ...
   ScratchPool::Block sum_block_;
+  std::int64_t segments_;          // of a part
   std::vector<Request> requests_;  // first the receives, then the sends
   std::size_t done_ = 0;
   bool started_ = false;

@@ -12,7 +12,13 @@ Place Engine::place_of(const Issued& issued) const {
 }
 
 int Engine::awaited_rank(const Issued& issued) const {
-  const int index = issued.operation ? issued.operation->awaited() : -1;
+  // What a collective waits for on a device, its library does not tell.
+  const bool pair =
+      issued.collective.op == schedule::Op::kSend || issued.collective.op == schedule::Op::kRecv;
+  const bool on_device = issued.memory == Memory::kDevice;
+  const int index = issued.operation    ? issued.operation->awaited()
+                    : on_device && pair ? issued.collective.root
+                                        : -1;
   return index < 0 ? -1 : issued.lane->group.members[static_cast<std::size_t>(index)];
 }
 
@@ -24,8 +30,19 @@ Position Engine::position_in(int lane) const {
   if (asked != nullptr) {
     position.issued = asked->issued;
     if (!asked->collectives.empty()) position.current = place_of(*asked->collectives.front());
+    const auto on_device = std::ranges::find_if(asked->on_device, [](const IssuedPtr& issued) {
+      return issued->collective.op != schedule::Op::kSend &&
+             issued->collective.op != schedule::Op::kRecv;
+    });
+    if (on_device != asked->on_device.end() &&
+        (position.current.number < 0 || (*on_device)->number < position.current.number)) {
+      position.current = place_of(**on_device);
+    }
   }
-  for (const Wait& wait : waits_) {
+  std::vector<Wait> waits = waits_;
+  if (launching_) waits.push_back(*launching_);
+  if (device_wait_) waits.push_back(*device_wait_);
+  for (const Wait& wait : waits) {
     position.waiting = true;
     position.waiting_group = FixedText(to_string(wait.issued->lane->group));
     position.waiting_for = place_of(*wait.issued);
@@ -41,8 +58,15 @@ Position Engine::position_in(int lane) const {
 Seconds Engine::past_deadline(std::unique_lock<std::mutex>& lock, const Issued& issued,
                               Seconds since) {
   const int self = transport_->rank();
+  if (asking_) return now() + options_.answer_time;  // another thread of this rank does
+  struct Asking {
+    bool* flag;
+    ~Asking() { *flag = false; }
+  };
+  asking_ = true;
+  const Asking until_return{&asking_};
   const int asker = claim(Right::kAsk, self, &lock, &issued);
-  if (issued.done || (asker >= 0 && asker != self)) return now() + kRightLasts;
+  if (is_done(issued) || (asker >= 0 && asker != self)) return now() + kRightLasts;
   Finding finding;
   if (asker == self) {
     ask_all(lock, issued);
@@ -53,9 +77,18 @@ Seconds Engine::past_deadline(std::unique_lock<std::mutex>& lock, const Issued& 
     std::fill(answers_.begin(), answers_.end(), std::nullopt);
     finding = finding_of(issued, since, arbiters(transport_->size()));
   }
-  if (issued.done || finding.patient) return now() + deadline_;
+  // Before the deadline only a rank that does not answer is a reason to end the job.
+  const bool early = now() - since < deadline_;
+  if (is_done(issued) || finding.patient) return now() + deadline_;
+  if (early && finding.silent.empty())
+    return std::min(now() + suspicion_.load(), since + deadline_);
+  observers_->tell([&](Observer& observer) { observer.gave_up(finding.silent); });
   fail_locked(finding.line, Cause::kPeer);
   throw CommError(finding.line);
+}
+
+bool Engine::is_done(const Issued& issued) const {
+  return issued.done || (issued.launched && device_ != nullptr && device_->ended(*issued.launched));
 }
 
 void Engine::ask_all(std::unique_lock<std::mutex>& lock, const Issued& issued) {

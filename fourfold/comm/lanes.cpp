@@ -5,7 +5,7 @@
 
 namespace fourfold::comm {
 
-Lane& Lanes::add(const grid::Group& group, int number, schedule::Reach reach) {
+Lane& Lanes::add(const grid::Group& group, int number, schedule::Reach reach, int purpose) {
   FOURFOLD_CHECK(number >= 0 && number < reserved_, "lane ", number, " was not reserved");
   const auto [place, added] = lanes_.try_emplace(number);
   FOURFOLD_CHECK(added, "lane ", number, " exists already, for group ", place->second.group);
@@ -13,6 +13,7 @@ Lane& Lanes::add(const grid::Group& group, int number, schedule::Reach reach) {
   lane.group = group;
   lane.id = number;
   lane.reach = reach;
+  lane.purpose = purpose;
   return lane;
 }
 

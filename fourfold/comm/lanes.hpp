@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "fourfold/comm/device.hpp"
 #include "fourfold/comm/observer.hpp"
 #include "fourfold/comm/operation.hpp"
 
@@ -16,16 +17,18 @@ namespace fourfold::comm {
 
 struct Lane;
 
-/// An operation handed to the engine.
+/// An operation handed to the engine or to the device.
 struct Issued {
   Issued() {}  // NOLINT: not defaulted, or all of it is set to zero first
 
   schedule::Collective collective;
   Lane* lane = nullptr;
-  std::int64_t number = 0;   ///< in its lane, among operations of its kind
-  std::int64_t of_rank = 0;  ///< among all operations of the rank, for observers
-  OperationPtr operation;
-  Buffers buffers;  ///< kept to keep the memory that they own alive
+  std::int64_t number = 0;        ///< in its lane, among operations of its kind
+  std::int64_t of_rank = 0;       ///< among all operations of the rank, for observers
+  OperationPtr operation;         ///< of the engine
+  Device::LaunchedPtr launched;   ///< of the device; null until it has been launched
+  Memory memory = Memory::kHost;  ///< where it runs
+  Buffers buffers;                ///< kept to keep the memory that they own alive
   schedule::Traffic sent;
   bool held = false;  ///< held back while compute waits for another operation of the network
   Seconds started;
@@ -46,7 +49,9 @@ struct Lane {
   int id = 0;                     ///< its number, the same on every member
   std::int64_t issued = 0;        ///< collectives issued: the same number on every member
   std::int64_t pairs_issued = 0;  ///< sends and receives issued: each member has its own number
+  int purpose = 0;                ///< lanes of one purpose share a stream of a device
   Queue collectives;
+  Queue on_device;  ///< operations of the device that are not done, in the order of issue
   std::map<std::pair<int, bool>, Queue> pairs;  ///< by peer, and whether it is a send
 };
 
@@ -65,9 +70,14 @@ class Lanes {
   int reserved() const { return reserved_; }
 
   /// Makes the lane of a reserved number. It stays at its address.
-  Lane& add(const grid::Group& group, int number, schedule::Reach reach);
+  Lane& add(const grid::Group& group, int number, schedule::Reach reach, int purpose = 0);
   /// The lane of that number, or null where this rank has not made it.
   const Lane* find(int number) const;
+  /// Calls visit(lane) for each lane that has been made.
+  template <class Visit>
+  void visit(const Visit& visit) {
+    for (auto& [number, lane] : lanes_) visit(lane);
+  }
 
  private:
   int reserved_ = 0;

@@ -24,4 +24,8 @@ void Observers::ended(const Observed& operation, const Run& run) const {
   for (Observer* observer : list_) observer->ended(operation, run);
 }
 
+bool Observers::want_times() const {
+  return std::ranges::any_of(list_, [](const Observer* each) { return each->wants_times(); });
+}
+
 }  // namespace fourfold::comm

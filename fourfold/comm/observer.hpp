@@ -31,6 +31,7 @@ struct Computed {
   const schedule::Arithmetic& arithmetic;
   schedule::Phase phase = schedule::Phase::kForward;
   std::string_view layer{};  ///< empty: none
+  Seconds until{};           ///< when it ended; 0: on a device, where that is known later (`timed`)
 };
 
 /// What it took to run an operation. Both times are 0 where there was nothing to wait for: in a
@@ -44,7 +45,8 @@ struct Run {
 /// A time during which an operation blocked compute.
 struct Blocked {
   Seconds since;
-  Seconds until;  ///< the end of the operation
+  Seconds until;      ///< the end of the operation
+  Seconds resumed{};  ///< when compute went on; 0: now
 };
 
 /// Observers must not communicate. An observer overrides what it wants to know.
@@ -55,18 +57,25 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
 
-  /// The rank has computed until now.
+  /// The rank has computed until now, or has handed a device what to compute.
   virtual void computed(const Computed&) {}
+  /// Whether the observer wants `timed`.
+  virtual bool wants_times() const { return false; }
+  /// What a device has computed, once more when its end is known. Compute and waits of a device are
+  /// reported in their order.
+  virtual void timed(const Computed&) {}
   /// An operation is handed to its lane, for `layer`.
   virtual void issued(const Observed&, std::string_view /*layer*/) {}
   /// An operation has ended. Any thread may report this, but only one at a time.
   virtual void ended(const Observed&, const Run&) {}
   /// The rank waits for the operation of that number. If the operation has ended, the wait takes no
-  /// time.
+  /// time. On a device it is the compute stream that waits; the rank goes on.
   virtual void awaited(std::int64_t /*number*/) {}
   /// The rank has waited for an operation that was sent over a transport. `blocked` is empty if the
-  /// operation had ended before.
+  /// operation had ended before. On a device this is reported when the times are known.
   virtual void waited(const Observed&, const std::optional<Blocked>& /*blocked*/) {}
+  /// The rank ends the job because it has waited for too long. Ranks in `silent` did not answer.
+  virtual void gave_up(const std::vector<int>& /*silent*/) {}
 };
 
 /// The observers of one rank, in the order in which they were added. Only the thread that computes
@@ -82,6 +91,8 @@ class Observers {
     for (Observer* observer : list_) report(*observer);
   }
   void ended(const Observed& operation, const Run& run) const;
+  /// Whether any of them wants `timed`.
+  bool want_times() const;
 
  private:
   mutable std::mutex mutex_;  // between a change of the list and `ended`

@@ -42,9 +42,11 @@ class Explanation {
     }
     if (findings_.empty() && silent_.empty() && !excused_) {
       follow(stuck_.awaited, {stuck_.rank}, {});
+      if (stuck_.awaited < 0) name_who_waits_elsewhere();
     }
     for (int rank : silent_) add(named(rank) + " does not answer");
     Finding finding;
+    finding.silent.assign(silent_.begin(), silent_.end());
     finding.patient = findings_.empty() && excused_;
     if (findings_.empty()) {
       add("every member has issued it: the network stands still or is too slow");
@@ -150,6 +152,16 @@ class Explanation {
       elsewhere = elsewhere || !waits_here(position);
     }
     for (const std::string& finding : passed) add(finding);
+  }
+
+  /// Where nobody knows whose message is needed, as on a device: the members that have issued the
+  /// operation, and are at another one.
+  void name_who_waits_elsewhere() {
+    for (const int member : stuck_.members) {
+      const Position& position = *answer(member);
+      if (member == stuck_.rank || !position.waiting || waits_here(position)) continue;
+      add(concat(named(member), " has issued it, and ", doing(position)));
+    }
   }
 
   void add(const std::string& finding) {

@@ -11,6 +11,7 @@
 
 #include "fourfold/base/units.hpp"
 #include "fourfold/comm/court.hpp"
+#include "fourfold/comm/device.hpp"
 #include "fourfold/schedule/collective.hpp"
 
 namespace fourfold::comm {
@@ -50,8 +51,8 @@ struct Position {
 
 struct ControlMessage {
   /// A query is followed by an answer, and a claim of a right by the arbiter's verdict. kEnd says
-  /// that a rank ends the job.
-  enum class Kind : std::int32_t { kQuery, kAnswer, kClaim, kVerdict, kEnd };
+  /// that a rank ends the job. kInvite is for the device.
+  enum class Kind : std::int32_t { kQuery, kAnswer, kClaim, kVerdict, kEnd, kInvite };
   Kind kind = Kind::kQuery;
   int from = -1;
   int lane = -1;           ///< the lane that the query asks about
@@ -61,6 +62,7 @@ struct ControlMessage {
   int order = 0;              ///< the order of the claim
   int holder = -1;            ///< the holder of the right, in a verdict
   int status = 0;             ///< the exit status of the job, in kEnd
+  Invitation invitation{};
 };
 
 /// What the rank that passed its deadline knows.
@@ -79,6 +81,7 @@ struct Finding {
   /// Whether the operation is only held up by long work that ranks have announced. Then there is no
   /// failure. Always false when a rank is silent.
   bool patient = false;
+  std::vector<int> silent;  ///< ranks that hold it up and do not answer
   /// The ranks that hold the operation up, and why, as far as the answers tell: a rank is silent,
   /// behind, in another operation, or waiting in turn for such a rank. One line, of bounded length.
   std::string line;

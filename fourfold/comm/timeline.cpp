@@ -31,7 +31,7 @@ void Timeline::compute(const Computed& computed) {
                .phase = computed.phase,
                .flops = computed.arithmetic.flops,
                .bytes = computed.arithmetic.bytes},
-              now());
+              computed.until != Seconds() ? computed.until : now());
 }
 
 /// Adds the span, which reaches from the end of the last one to `end`.
@@ -52,7 +52,7 @@ void Timeline::wait(Span span) {
   span.kind = Span::Kind::kWait;
   span.step = steps_.back().number;
   span.begin = reached_;
-  span.end = now();
+  if (span.end == Seconds()) span.end = now();
   reached_ = span.end;
   spans_.push_back(std::move(span));
 }
@@ -111,6 +111,7 @@ void Timeline::waited(const Observed& operation, const std::optional<Blocked>& b
   if (blocked) {
     Span span = span_of(operation);
     span.begin = blocked->since;
+    span.end = blocked->resumed;
     wait(std::move(span));
   }
   const std::lock_guard lock(mutex_);

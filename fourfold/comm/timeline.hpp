@@ -62,14 +62,22 @@ class Timeline final : public Observer {
   void begin_step(std::int64_t number);
   void end_step();
 
-  /// Reports that the rank has computed since the last compute, wait or begin of a step, until now.
+  /// Reports that the rank has computed since the last compute, wait or begin of a step, until then
+  /// or, if that is 0, until now.
   void compute(const Computed& computed);
-  /// Reports that the rank has waited from span.begin until now.
+  /// Reports that the rank has waited from span.begin until span.end or, if that is 0, until now.
   void wait(Span span);
   /// Reports that an operation has ended.
   void operation(Span span);
 
-  void computed(const Computed& computed) override { compute(computed); }
+  void computed(const Computed& computed) override {
+    if (computed.until == Seconds()) return;  // a device says later when it has ended
+    Computed until_now = computed;
+    until_now.until = Seconds();  // an emulated device has slept since then
+    compute(until_now);
+  }
+  bool wants_times() const override { return true; }
+  void timed(const Computed& computed) override { compute(computed); }
   void issued(const Observed& operation, std::string_view layer) override;
   void ended(const Observed& operation, const Run& run) override;
   void waited(const Observed& operation, const std::optional<Blocked>& blocked) override;

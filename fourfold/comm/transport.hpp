@@ -75,6 +75,10 @@ class Transport {
   /// return. Then every further call of every rank throws CommError with the reason.
   virtual void abort(const std::string& reason, int status) = 0;
 
+  /// Throws CommError if another rank is known to have failed. A rank that only waits for its
+  /// device learns it here.
+  virtual void check() {}
+
   /// Whether `withdraw` and `abort` tell every other rank at once who failed first, and why.
   virtual bool tells_failures() const { return false; }
 

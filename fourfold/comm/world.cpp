@@ -63,6 +63,7 @@ World::~World() {
   if (std::uncaught_exceptions() > unwinding_) {
     core_->engine->fail("the rank left with an exception");
   }
+  core_->device.reset();
   core_->engine.reset();
 }
 
@@ -81,6 +82,14 @@ std::string World::host(int rank) const {
                        : concat("host ", rank / core_->ranks_per_host);
 }
 
+void World::rest_at_most(Seconds rest) {
+  if (core_->engine) core_->engine->rest_at_most(rest);
+}
+
+void World::suspect_after(Seconds wait) {
+  if (core_->engine) core_->engine->suspect_after(wait);
+}
+
 Seconds World::deadline() const {
   return core_->engine ? core_->engine->deadline() : Seconds();
 }
@@ -94,14 +103,28 @@ Communicator World::communicator(const grid::Group& group) {
   return communicator(group, reserve_lanes(1));
 }
 
-Communicator World::communicator(const grid::Group& group, int number) {
+void World::use_device(std::unique_ptr<Device> device) {
+  FOURFOLD_CHECK(core_->engine && !core_->device, "a world has one device, and executes");
+  core_->device =
+      std::make_unique<DeviceEngine>(std::move(device), *core_->engine, core_->observers);
+}
+
+bool World::has_device() const {
+  return core_->device != nullptr;
+}
+
+void World::resolve() {
+  if (core_->device) core_->device->resolve();
+}
+
+Communicator World::communicator(const grid::Group& group, int number, int purpose) {
   FOURFOLD_CHECK(group.index >= 0 && group.index < group.size() &&
                      group.members[static_cast<std::size_t>(group.index)] == rank(),
                  "rank ", rank(), " is not member ", group.index, " of group ", group);
   FOURFOLD_CHECK(std::all_of(group.members.begin(), group.members.end(),
                              [&](int member) { return member >= 0 && member < size(); }),
                  "group ", group, " has members beyond the world of ", size());
-  if (core_->engine) return Communicator(core_, core_->engine->add_lane(group, number));
+  if (core_->engine) return Communicator(core_, core_->engine->add_lane(group, number, purpose));
   const auto host_of = [&](int member) { return member / core_->ranks_per_host; };
   const bool one_host = std::ranges::all_of(
       group.members, [&](int member) { return host_of(member) == host_of(rank()); });
@@ -118,16 +141,20 @@ std::int64_t World::control_messages() const {
 }
 
 void World::leave() {
+  resolve();
   everyone_->barrier().wait();
 }
 
 Counts World::counters() const {
+  if (core_->device) core_->device->resolve();
   return core_->counters.counts();
 }
 Counts World::take_counters() {
+  if (core_->device) core_->device->resolve();
   return core_->counters.take();
 }
 void World::reset_counters() {
+  if (core_->device) core_->device->resolve();
   core_->counters.reset();
 }
 
@@ -136,8 +163,10 @@ Observation World::observe(Observer& observer) {
 }
 
 void World::computed(std::string_view name, const schedule::Arithmetic& arithmetic) const {
-  const Computed computed{name, arithmetic, PhaseScope::current(), LayerScope::current()};
+  Computed computed{name, arithmetic, PhaseScope::current(), LayerScope::current()};
+  if (!core_->device) computed.until = now();
   core_->observers.tell([&](Observer& observer) { observer.computed(computed); });
+  if (core_->device) core_->device->computed(computed);
 }
 
 std::int64_t World::operations() const {

@@ -9,6 +9,7 @@
 
 #include "fourfold/comm/communicator.hpp"
 #include "fourfold/comm/counters.hpp"
+#include "fourfold/comm/device.hpp"
 #include "fourfold/comm/engine.hpp"
 #include "fourfold/comm/observer.hpp"
 #include "fourfold/comm/transport.hpp"
@@ -87,9 +88,21 @@ class World {
   /// time, and each rank makes only those that it needs. The members of a group must agree on what
   /// a number means. A rank that uses a lane that another member has not made waits for that
   /// member.
-  Communicator communicator(const grid::Group& group, int number);
+  /// Lanes of one purpose share a stream of a device, on which their collectives run in the order
+  /// of issue; see docs/communication.md.
+  Communicator communicator(const grid::Group& group, int number, int purpose = 0);
 
-  /// What the rank has communicated since the last reset. See Counters.
+  /// From now on `device` carries out operations on buffers in its memory. Before this a world has
+  /// no device, and it can have only one. Not for recording worlds, which need none.
+  void use_device(std::unique_ptr<Device> device);
+  bool has_device() const;
+  /// Returns when the device has done all that it was given. Then observers have been told all
+  /// times. Call it at the end of a step, and before Timeline::end_step. Does nothing without a
+  /// device.
+  void resolve();
+
+  /// What the rank has communicated since the last reset. See Counters. With a device these
+  /// functions call `resolve`.
   Counts counters() const;
   void reset_counters();
   Counts take_counters();
@@ -113,6 +126,16 @@ class World {
   /// "writing the model". Other ranks wait for this rank however long the work takes. A rank that
   /// dies or stops meanwhile is still found.
   LongWork long_work(const std::string& what);
+
+  /// From now on operations that no thread waits for are advanced at least this often while they
+  /// are under way. Otherwise they may rest for some milliseconds, because advancing them takes
+  /// time from a core that computes.
+  void rest_at_most(Seconds rest);
+
+  /// From now on a wait of this length is looked into before its deadline: a rank that does not
+  /// answer then ends the job, and ranks that are only late do not. Does nothing where a deadline
+  /// was given.
+  void suspect_after(Seconds wait);
 
   /// The number of control messages that this rank has sent so far. docs/communication.md gives a
   /// bound.

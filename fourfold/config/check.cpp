@@ -163,6 +163,20 @@ void check_grid(const Draft& draft) {
   }
 }
 
+/// A slower device is emulated by the processor.
+void check_device(const Draft& draft) {
+  const DeviceConfig& device = draft.config.device;
+  if (device.kind == DeviceKind::kCpu) return;
+  for (const char* key : {"device.gflops", "device.gbytes_per_second"}) {
+    const bool set =
+        std::string_view(key) == "device.gflops" ? device.gflops > 0 : device.gbytes_per_second > 0;
+    if (!set) continue;
+    throw ConfigError(concat(place_of(draft, {key, "device.kind"}), ": ", named(draft, key),
+                             " emulates a slower device on the processor, and does not go with ",
+                             named(draft, "device.kind")));
+  }
+}
+
 }  // namespace
 
 void check(const Draft& draft, bool needs_data) {
@@ -183,6 +197,7 @@ void check(const Draft& draft, bool needs_data) {
   relate(draft, optim.min_lr <= optim.lr, "optim.min_lr", "must be at most", "optim.lr");
   relate(draft, optim.warmup <= train.steps, "optim.warmup", "must be at most", "train.steps");
   check_grid(draft);
+  check_device(draft);
 }
 
 }  // namespace fourfold::config

@@ -47,4 +47,24 @@ std::string_view to_string(NoiseSchedule schedule) {
   throw InvariantError("no such schedule of noise");
 }
 
+std::string_view to_string(OnBadStep what) {
+  switch (what) {
+    case OnBadStep::kStop:
+      return "stop";
+    case OnBadStep::kSkip:
+      return "skip";
+  }
+  throw InvariantError("no such way to go on");
+}
+
+std::string_view to_string(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kCpu:
+      return "cpu";
+    case DeviceKind::kCuda:
+      return "cuda";
+  }
+  throw InvariantError("no such kind of device");
+}
+
 }  // namespace fourfold::config

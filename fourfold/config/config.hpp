@@ -33,11 +33,22 @@ enum class Activations { kSharded, kReplicated };
 /// How the noise of a diffusion model grows from step to step.
 enum class NoiseSchedule { kCosine, kLinear };
 
+/// What follows when the loss or a gradient of a step is not finite.
+enum class OnBadStep {
+  kStop,  ///< the run ends
+  kSkip,  ///< the step updates nothing, and the next one follows
+};
+
+/// What a rank computes with: its share of the host's processor, or a GPU.
+enum class DeviceKind { kCpu, kCuda };
+
 /// The names as in the file: "bpe", "bf16", "sharded", ...
 std::string_view to_string(Tokenizer tokenizer);
 std::string_view to_string(Precision precision);
 std::string_view to_string(Activations activations);
 std::string_view to_string(NoiseSchedule schedule);
+std::string_view to_string(OnBadStep what);
+std::string_view to_string(DeviceKind kind);
 
 /// [model]: width, heads, layers and context of a transformer have no default, nor have image and
 /// channels of a U-Net.
@@ -104,7 +115,9 @@ struct TrainConfig {
   std::int64_t log_every = 1;           ///< steps
   std::string init_from{};              ///< a folder with weights to start from; empty: none
   double ema = 0;                       ///< largest decay of the mean of the weights; 0: no mean
-  std::int64_t draw_every = 500;        ///< steps between pictures of a U-Net; 0: no pictures
+  std::int64_t compare_every = 100;     ///< steps between comparisons of replicas; 0: none
+  OnBadStep on_bad_step = OnBadStep::kStop;
+  std::int64_t draw_every = 500;  ///< steps between pictures of a U-Net; 0: no pictures
 
   bool operator==(const TrainConfig&) const = default;
 };
@@ -170,14 +183,26 @@ struct OverlapConfig {
   bool operator==(const OverlapConfig&) const = default;
 };
 
+/// [checkpoint]: when the state of a training is saved.
+struct CheckpointConfig {
+  std::int64_t every = 0;           ///< steps; 0: by time
+  double minutes = 10;              ///< between checkpoints where `every` is 0; 0: none by time
+  std::int64_t keep = 2;            ///< the newest so many stay
+  std::int64_t keep_every = 0;      ///< and those of every so many steps; 0: no others
+  std::int64_t staging_mib = 1024;  ///< of a rank's state that may wait for the disk
+
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
 /// [device]: the hardware of a rank.
 struct DeviceConfig {
+  DeviceKind kind = DeviceKind::kCpu;
   /// The device that each rank emulates: GFLOP/s and GB/s of its memory. 0 means that this takes no
   /// time; if both are 0, nothing is emulated.
   double gflops = 0;
   double gbytes_per_second = 0;
   /// The memory that the tensors of a rank may use, in GiB: a hard limit. 0 means its share of the
-  /// free memory of its host, which is no limit.
+  /// free memory of its host, which is no limit, or the memory of its GPU.
   double memory_gib = 0;
 
   bool operator==(const DeviceConfig&) const = default;
@@ -188,6 +213,7 @@ struct Config {
   DataConfig data;
   TrainConfig train;
   OptimConfig optim;
+  CheckpointConfig checkpoint;
   ParallelConfig parallel;
   OverlapConfig overlap;
   DeviceConfig device;

@@ -23,6 +23,7 @@ constexpr std::int64_t kMostNoiseSteps = 1000000;
 
 constexpr std::int64_t kMostMib = std::int64_t{1} << 24;
 constexpr Real kGib = {.low = 0, .high = 1e9};
+constexpr Real kMinutes = {.low = 0, .high = 1e6};
 constexpr Real kRate = {.low = 0, .high = 1e12};
 
 constexpr Real kShare = {.low = 0, .high = 1};
@@ -186,6 +187,7 @@ std::vector<Key> training_keys() {
   constexpr auto train = &Config::train;
   constexpr auto optim = &Config::optim;
   const Choice<Precision> precisions{{Precision::kFloat32, Precision::kBf16, Precision::kFloat64}};
+  const Choice<OnBadStep> bad_steps{{OnBadStep::kStop, OnBadStep::kSkip}};
   return {
       key("train.steps", "steps of the optimizer; the default grows to the warm-up", Whole{1},
           train, &TrainConfig::steps),
@@ -217,6 +219,12 @@ std::vector<Key> training_keys() {
           "a mean of the weights over the last steps, for sampling: its largest decay, such as "
           "0.995; 0: none",
           kShare, train, &TrainConfig::ema),
+      key("train.compare_every",
+          "steps after which ranks that must have the same weights compare them; 0: never",
+          Whole{0}, train, &TrainConfig::compare_every),
+      key("train.on_bad_step",
+          "when a loss or gradient is not finite: `stop`, or `skip` the update of that step",
+          bad_steps, train, &TrainConfig::on_bad_step),
       of_unet(key("train.draw_every",
                   "of `unet`: steps between pictures that the model draws; 0: none", Whole{0},
                   train, &TrainConfig::draw_every)),
@@ -236,6 +244,24 @@ std::vector<Key> training_keys() {
           Whole{0}, optim, &OptimConfig::warmup),
       key("optim.clip", "largest norm of all gradients together; 0: no clipping", Real{}, optim,
           &OptimConfig::clip),
+  };
+}
+
+std::vector<Key> checkpoint_keys() {
+  constexpr auto checkpoint = &Config::checkpoint;
+  return {
+      key("checkpoint.every", "steps between checkpoints; 0: by time", Whole{0}, checkpoint,
+          &CheckpointConfig::every),
+      key("checkpoint.minutes", "minutes between checkpoints where `every` is 0; 0: none by time",
+          kMinutes, checkpoint, &CheckpointConfig::minutes),
+      key("checkpoint.keep", "checkpoints that stay: the newest", Whole{1}, checkpoint,
+          &CheckpointConfig::keep),
+      key("checkpoint.keep_every", "those of every so many steps stay, too; 0: no others", Whole{0},
+          checkpoint, &CheckpointConfig::keep_every),
+      key("checkpoint.staging_mib",
+          "MiB of a rank's state that may wait for the disk while training goes on; what is more "
+          "holds training up",
+          Whole{1, kMostMib}, checkpoint, &CheckpointConfig::staging_mib),
   };
 }
 
@@ -283,6 +309,7 @@ std::vector<Key> parallel_keys() {
 std::vector<Key> machine_keys() {
   constexpr auto overlap = &Config::overlap;
   constexpr auto device = &Config::device;
+  const Choice<DeviceKind> kinds{{DeviceKind::kCpu, DeviceKind::kCuda}};
   return {
       key("overlap.input_gradients",
           "sums of input gradients behind the weights' product (docs/overlap.md)", Flag{}, overlap,
@@ -309,6 +336,8 @@ std::vector<Key> machine_keys() {
       key("overlap.segment_mib", "MiB that travel along data at once", Whole{1, kMostMib}, overlap,
           &OverlapConfig::segment_mib),
 
+      key("device.kind", "what a rank computes with: `cpu`, or `cuda` for a GPU (docs/gpu.md)",
+          kinds, device, &DeviceConfig::kind),
       key("device.gflops",
           "emulates a slower device: GFLOP/s that a rank computes with at most; 0: no limit", kRate,
           device, &DeviceConfig::gflops),
@@ -316,14 +345,15 @@ std::vector<Key> machine_keys() {
           kRate, device, &DeviceConfig::gbytes_per_second),
       key("device.memory_gib",
           "what the tensors of a rank may take, in GiB, as a hard limit; 0: its share of what is "
-          "free on its host",
+          "free on its host, or the memory of its GPU",
           kGib, device, &DeviceConfig::memory_gib),
   };
 }
 
 std::vector<Key> make_keys() {
   std::vector<Key> all;
-  for (auto section : {model_keys, data_keys, training_keys, parallel_keys, machine_keys}) {
+  for (auto section :
+       {model_keys, data_keys, training_keys, checkpoint_keys, parallel_keys, machine_keys}) {
     for (Key& key : section()) all.push_back(std::move(key));
   }
   return all;

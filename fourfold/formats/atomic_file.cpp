@@ -47,6 +47,8 @@ void AtomicFile::flush() {
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
+  checksum_.add(bytes);
+  size_ += static_cast<std::int64_t>(bytes.size());
   if (buffer_.size() + bytes.size() > kBuffer) flush();
   if (bytes.size() > kBuffer) return write_through(bytes);
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());

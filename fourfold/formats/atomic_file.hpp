@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "fourfold/formats/checksum.hpp"
+
 namespace fourfold::formats {
 
 /// The file is written under another name in the same folder; `commit` renames it. Until then an
@@ -26,6 +28,9 @@ class AtomicFile {
   void commit();
 
   const std::filesystem::path& path() const { return path_; }
+  /// Of the bytes that were written so far.
+  std::int64_t size() const { return size_; }
+  std::uint64_t checksum() const { return checksum_.value(); }
 
  private:
   void flush();
@@ -34,6 +39,8 @@ class AtomicFile {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   std::vector<std::byte> buffer_;
+  Checksum checksum_;
+  std::int64_t size_ = 0;
   int descriptor_ = -1;  ///< -1 after `commit`, or when a write failed
 };
 

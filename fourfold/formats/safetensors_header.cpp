@@ -2,6 +2,7 @@
 #include "fourfold/formats/safetensors_header.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <set>
@@ -245,6 +246,32 @@ std::string encode_header(const Header& header) {
     bytes += static_cast<char>(json.size() >> (8 * i));
   }
   return bytes + json;
+}
+
+std::int64_t header_length(std::span<const std::byte> begin, std::int64_t file_bytes,
+                           const std::filesystem::path& path) {
+  if (file_bytes < kLengthBytes) refuse_file(path, concat("it has only ", file_bytes, " bytes"));
+  std::uint64_t length = 0;
+  for (std::size_t i = kLengthBytes; i-- > 0;) {
+    length = length << 8 | std::to_integer<std::uint64_t>(begin[i]);
+  }
+  const auto rest = static_cast<std::uint64_t>(file_bytes - kLengthBytes);
+  if (length > kMaxHeaderBytes || length > rest) {
+    refuse_file(path, concat("its first 8 bytes announce a header of ", length, " bytes, ", rest,
+                             " follow and 100000000 are allowed"));
+  }
+  return static_cast<std::int64_t>(length);
+}
+
+FileHeader read_header(const ReadFile& file) {
+  std::array<std::byte, kLengthBytes> begin{};
+  if (file.size() >= kLengthBytes) file.read(0, begin);
+  const std::int64_t length = header_length(begin, file.size(), file.path());
+  std::string text(static_cast<std::size_t>(length), '\0');
+  file.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  const std::int64_t data_begin = kLengthBytes + length;
+  Header header = parse_header(text, file.size() - data_begin, file.path());
+  return {std::move(header.entries), std::move(header.metadata), data_begin};
 }
 
 }  // namespace fourfold::formats

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fourfold/formats/read_file.hpp"
 #include "fourfold/formats/safetensors.hpp"
 
 namespace fourfold::formats {
@@ -27,6 +30,20 @@ struct Header {
 /// ConfigError that names `path`.
 Header parse_header(std::string_view text, std::int64_t data_bytes,
                     const std::filesystem::path& path);
+
+/// The length of a header, from the first 8 bytes of a file of `file_bytes` bytes, which has room
+/// for it. Throws ConfigError that names `path`.
+std::int64_t header_length(std::span<const std::byte> begin, std::int64_t file_bytes,
+                           const std::filesystem::path& path);
+
+/// The header of a file, and where the data begins in it.
+struct FileHeader {
+  std::vector<TensorEntry> entries;  ///< in the order of their data
+  Metadata metadata;
+  std::int64_t data_begin = 0;
+};
+/// Reads nothing but the header. Throws ConfigError, or IoError when the file cannot be read.
+FileHeader read_header(const ReadFile& file);
 
 /// The places of the tensors in a file. Tensors with the largest alignment come first, so that all
 /// are aligned, and equal ones are sorted by name. Throws InvariantError when a name is used twice

@@ -11,30 +11,11 @@
 
 namespace fourfold::formats {
 
-namespace {
-
-/// The length of the header. The file is long enough for it.
-std::size_t header_length(std::span<const std::byte> file, const std::filesystem::path& path) {
-  if (file.size() < kLengthBytes) {
-    refuse_file(path, concat("it has only ", file.size(), " bytes"));
-  }
-  std::uint64_t length = 0;
-  for (std::size_t i = kLengthBytes; i-- > 0;) {
-    length = length << 8 | std::to_integer<std::uint64_t>(file[i]);
-  }
-  if (length > kMaxHeaderBytes || length > file.size() - kLengthBytes) {
-    refuse_file(path, concat("its first 8 bytes announce a header of ", length, " bytes, ",
-                             file.size() - kLengthBytes, " follow and 100000000 are allowed"));
-  }
-  return length;
-}
-
-}  // namespace
-
 SafetensorsReader::SafetensorsReader(std::filesystem::path path)
     : path_(std::move(path)), file_(path_) {
   const std::span<const std::byte> bytes = file_.bytes();
-  const std::size_t length = header_length(bytes, path_);
+  const auto length = static_cast<std::size_t>(
+      header_length(bytes, static_cast<std::int64_t>(bytes.size()), path_));
   const std::span<const std::byte> text = bytes.subspan(kLengthBytes, length);
   data_ = bytes.subspan(kLengthBytes + length);
   Header header = parse_header({reinterpret_cast<const char*>(text.data()), text.size()},

@@ -40,6 +40,10 @@ class SafetensorsWriter {
   /// Renames the file to its final name. Throws InvariantError when data is missing.
   void commit();
 
+  /// The size and the checksum of the file so far.
+  std::int64_t size() const { return file_.size(); }
+  std::uint64_t checksum() const { return file_.checksum(); }
+
  private:
   AtomicFile file_;
   std::vector<TensorEntry> entries_;

@@ -6,11 +6,15 @@
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
+#include <optional>
+#include <span>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
 #include "fourfold/base/text.hpp"
 #include "fourfold/formats/crc32c.hpp"
+#include "fourfold/formats/read_file.hpp"
 #include "fourfold/formats/write_all.hpp"
 
 namespace fourfold::formats {
@@ -90,7 +94,89 @@ std::filesystem::path make_file(const std::filesystem::path& folder) {
   }
 }
 
+/// Reads the fields of a protocol buffer one after the other.
+class MessageReader {
+ public:
+  explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}
+
+  /// The whole number in field 2, the step of an event; 0 if there is none or the bytes are
+  /// damaged.
+  std::int64_t step() {
+    while (!bytes_.empty()) {
+      const std::optional<std::uint64_t> tag = varint();
+      if (!tag) return 0;
+      const std::optional<std::uint64_t> value = field(*tag & 7);
+      if (!value) return 0;
+      if (*tag == (2 << 3 | 0)) return static_cast<std::int64_t>(*value);
+    }
+    return 0;
+  }
+
+ private:
+  std::optional<std::uint64_t> varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64 && !bytes_.empty(); shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes_.front());
+      bytes_.remove_prefix(1);
+      value |= std::uint64_t{byte & 0x7fU} << shift;
+      if (byte < 0x80) return value;
+    }
+    return std::nullopt;
+  }
+  /// A number, or 0 for anything else; nothing if the bytes end too early.
+  std::optional<std::uint64_t> field(std::uint64_t storage) {
+    if (storage == 0) return varint();
+    std::optional<std::uint64_t> size;
+    if (storage == 1) size = 8;
+    if (storage == 2) size = varint();
+    if (storage == 5) size = 4;
+    if (!size || *size > bytes_.size()) return std::nullopt;
+    bytes_.remove_prefix(*size);
+    return 0;
+  }
+
+  std::string_view bytes_;
+};
+
+/// The bytes of the records up to the first one of a later step.
+std::size_t kept_bytes(std::string_view file, std::int64_t last_step) {
+  constexpr std::size_t kHead = 12;  // the length and its checksum
+  constexpr std::size_t kTail = 4;
+  std::size_t kept = 0;
+  while (file.size() - kept >= kHead + kTail) {
+    std::uint64_t length = 0;
+    for (std::size_t i = 8; i-- > 0;) {
+      length = length << 8 | static_cast<unsigned char>(file[kept + i]);
+    }
+    if (length > file.size() - kept - kHead - kTail) break;
+    const std::string_view event = file.substr(kept + kHead, length);
+    if (file.substr(kept, kHead + length + kTail) != record(event)) break;
+    if (MessageReader(event).step() > last_step) break;
+    kept += kHead + length + kTail;
+  }
+  return kept;
+}
+
 }  // namespace
+
+void cut_events(const std::filesystem::path& folder, std::int64_t last_step) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    files.push_back(it->path());
+  }
+  for (const std::filesystem::path& path : files) {
+    if (!path.filename().string().starts_with("events.out.tfevents.")) continue;
+    const ReadFile file(path);
+    std::string bytes(static_cast<std::size_t>(file.size()), '\0');
+    file.read(0, std::as_writable_bytes(std::span(bytes)));
+    const std::size_t kept = kept_bytes(bytes, last_step);
+    if (kept == bytes.size()) continue;
+    std::filesystem::resize_file(path, kept, error);
+    if (error) throw_write_error(path, error.value());
+  }
+}
 
 std::string version_record(double wall_time) {
   Message event;

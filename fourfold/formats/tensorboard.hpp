@@ -20,6 +20,10 @@ std::string scalar_record(std::string_view tag, std::int64_t step, float value, 
 /// The current time in seconds since 1970.
 double unix_time();
 
+/// Cuts all values of steps after `last_step` off the event files of a folder, and what is damaged
+/// at the end of a file, such as the last record of a process that was killed. Throws IoError.
+void cut_events(const std::filesystem::path& folder, std::int64_t last_step);
+
 /// Writes curves to a new file in `folder`, which is made if it does not exist. Every value is in
 /// the file when the call returns. Throws IoError when the file cannot be written; the file always
 /// ends with a whole record.

@@ -1,5 +1,6 @@
 // Attention on real tensors, head by head: causal, or of all positions to all. Query heads may
-// share heads of keys and values. SPDX-License-Identifier: Apache-2.0
+// share heads of keys and values.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "fourfold/kernels/heads.hpp"

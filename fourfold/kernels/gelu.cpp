@@ -1,69 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/kernels/gelu.hpp"
 
-#include <cmath>
-
 #include "fourfold/base/check.hpp"
-#include "fourfold/kernels/exponential.hpp"
-#include "fourfold/kernels/simd.hpp"
+#include "fourfold/kernels/functions.hpp"
 
 namespace fourfold::kernels {
-
-namespace {
-
-template <class A>
-constexpr A kRoot = static_cast<A>(0.79788456080286535588);  // sqrt(2 / pi)
-template <class A>
-constexpr A kCubic = static_cast<A>(0.044715);
-
-/// (1 + tanh u) / 2 with u = root * (x + cubic * x^3). This equals 1 / (1 + exp(-2u)).
-template <class A>
-[[gnu::always_inline]] inline A gate(A x) {
-  return sigmoid(2 * kRoot<A> * x * (1 + kCubic<A> * x * x));
-}
-
-template <class T>
-struct Forward {
-  [[gnu::always_inline]] static inline void run(const T* x, T* y, std::int64_t n) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) {
-      const Wide<T> value = widen(x[i]);
-      y[i] = narrow<T>(value * gate(value));
-    }
-  }
-};
-
-template <class T>
-struct Backward {
-  using A = Wide<T>;
-  [[gnu::always_inline]] static inline void run(const T* dy, const T* x, T* dx, std::int64_t n) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) {
-      const A value = widen(x[i]);
-      const A g = gate(value);
-      const A slope = 2 * kRoot<A> * (1 + 3 * kCubic<A> * value * value);
-      dx[i] = narrow<T>(widen(dy[i]) * (g + value * g * (1 - g) * slope));
-    }
-  }
-};
-
-}  // namespace
 
 void gelu_forward(const Tensor& x, Tensor& y) {
   FOURFOLD_CHECK(x.is_contiguous() && y.is_contiguous() && x.sizes() == y.sizes());
   if (x.is_meta()) return;
-  dispatch(x, [&]<class T>(T) {
-    run_vectorised<Forward<T>>(elements<const T>(x), elements<T>(y), x.numel());
-  });
+  functions_of(x).gelu_forward(x, y);
 }
 
 void gelu_backward(const Tensor& dy, const Tensor& x, Tensor& dx) {
   FOURFOLD_CHECK(dy.is_contiguous() && x.is_contiguous() && dx.is_contiguous());
   if (x.is_meta()) return;
-  dispatch(x, [&]<class T>(T) {
-    run_vectorised<Backward<T>>(elements<const T>(dy), elements<const T>(x), elements<T>(dx),
-                                x.numel());
-  });
+  functions_of(x).gelu_backward(dy, x, dx);
 }
 
 }  // namespace fourfold::kernels

@@ -4,107 +4,33 @@
 #include <ATen/ops/zeros.h>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/kernels/simd.hpp"
+#include "fourfold/kernels/elements.hpp"
+#include "fourfold/kernels/functions.hpp"
 
 namespace fourfold::kernels {
-
-namespace {
-
-template <class S, class P>
-struct AddTo {
-  [[gnu::always_inline]] static inline void run(S* sum, std::int64_t sum_step, const P* part,
-                                                std::int64_t part_step, std::int64_t rows,
-                                                std::int64_t n) {
-    for (std::int64_t r = 0; r < rows; ++r, sum += sum_step, part += part_step) {
-#pragma GCC ivdep
-      for (std::int64_t i = 0; i < n; ++i) sum[i] = narrow<S>(widen(sum[i]) + widen(part[i]));
-    }
-  }
-};
-
-template <class T>
-struct ColumnSums {
-  [[gnu::always_inline]] static inline void run(const T* matrix, Wide<T>* sums, std::int64_t rows,
-                                                std::int64_t n) {
-    // Four rows are added at once, so that the sums are read and written a quarter as often.
-    std::int64_t r = 0;
-    for (; r + 4 <= rows; r += 4, matrix += 4 * n) {
-#pragma GCC ivdep
-      for (std::int64_t i = 0; i < n; ++i) {
-        sums[i] += (widen(matrix[i]) + widen(matrix[n + i])) +
-                   (widen(matrix[2 * n + i]) + widen(matrix[3 * n + i]));
-      }
-    }
-    for (; r < rows; ++r, matrix += n) {
-#pragma GCC ivdep
-      for (std::int64_t i = 0; i < n; ++i) sums[i] += widen(matrix[i]);
-    }
-  }
-};
-
-/// The layout of a tensor in memory: rows of equal length, a step apart.
-struct Rows {
-  explicit Rows(const Tensor& tensor) {
-    if (tensor.is_contiguous()) {
-      length = step = tensor.numel();
-      return;
-    }
-    FOURFOLD_CHECK(tensor.dim() == 2 && tensor.stride(1) == 1);
-    count = tensor.size(0);
-    length = tensor.size(1);
-    step = tensor.stride(0);
-  }
-  std::int64_t count = 1;
-  std::int64_t length = 0;
-  std::int64_t step = 0;
-};
-
-}  // namespace
 
 void add_to(const Tensor& sum, const Tensor& part) {
   FOURFOLD_CHECK(sum.sizes() == part.sizes());
   if (sum.is_meta() || sum.numel() == 0) return;
-  Rows to(sum);
-  Rows from(part);
-  if (to.count != from.count) {
-    const bool split_to = to.count == 1;
-    Rows& whole = split_to ? to : from;
-    whole = split_to ? from : to;
-    whole.step = whole.length;
-  }
-  dispatch(sum, [&]<class S>(S) {
-    dispatch(part, [&]<class P>(P) {
-      if constexpr (std::is_same_v<S, double> == std::is_same_v<P, double>) {
-        run_vectorised<AddTo<S, P>>(elements<S>(sum), to.step, elements<const P>(part), from.step,
-                                    to.count, to.length);
-      } else {
-        throw InvariantError("a sum of double and a narrower type");
-      }
-    });
-  });
+  FOURFOLD_CHECK((sum.scalar_type() == at::kDouble) == (part.scalar_type() == at::kDouble),
+                 "a sum of double and a narrower type");
+  functions_of(sum).add_to(sum, part);
 }
 
 void add_to_rows_of(const Tensor& matrix, const Tensor& vector) {
   FOURFOLD_CHECK(matrix.is_contiguous() && vector.numel() == matrix.size(1));
   if (matrix.is_meta() || matrix.numel() == 0) return;
-  dispatch(matrix, [&]<class T>(T) {
-    FOURFOLD_CHECK(vector.scalar_type() == statistics_type(matrix.scalar_type()));
-    run_vectorised<AddTo<T, Wide<T>>>(elements<T>(matrix), matrix.size(1),
-                                      elements<const Wide<T>>(vector), std::int64_t{0},
-                                      matrix.size(0), matrix.size(1));
-  });
+  FOURFOLD_CHECK(vector.scalar_type() == statistics_type(matrix.scalar_type()));
+  functions_of(matrix).add_to_rows_of(matrix, vector);
 }
 
 Tensor column_sums(const Tensor& matrix) {
   FOURFOLD_CHECK(matrix.is_contiguous());
-  const auto options = matrix.options().dtype(statistics_type(matrix.scalar_type()));
-  Tensor sums = at::zeros({matrix.size(1)}, options);
-  if (matrix.is_meta()) return sums;
-  dispatch(matrix, [&]<class T>(T) {
-    run_vectorised<ColumnSums<T>>(elements<const T>(matrix), elements<Wide<T>>(sums),
-                                  matrix.size(0), matrix.size(1));
-  });
-  return sums;
+  if (matrix.is_meta()) {
+    const auto options = matrix.options().dtype(statistics_type(matrix.scalar_type()));
+    return at::zeros({matrix.size(1)}, options);
+  }
+  return functions_of(matrix).column_sums(matrix);
 }
 
 }  // namespace fourfold::kernels

@@ -2,9 +2,9 @@
 #include "fourfold/kernels/philox.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "fourfold/base/processor.hpp"
+#include "fourfold/kernels/both/philox.hpp"
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -14,11 +14,13 @@ namespace fourfold::kernels {
 
 namespace {
 
-constexpr std::uint32_t kFactor0 = 0xD2511F53U;
-constexpr std::uint32_t kFactor1 = 0xCD9E8D57U;
-constexpr std::uint32_t kStep0 = 0x9E3779B9U;
-constexpr std::uint32_t kStep1 = 0xBB67AE85U;
-constexpr int kRounds = 10;
+#ifdef __x86_64__
+
+using both::kPhiloxFactor0;
+using both::kPhiloxFactor1;
+using both::kPhiloxRounds;
+using both::kPhiloxStep0;
+using both::kPhiloxStep1;
 
 std::uint32_t low(std::uint64_t x) {
   return static_cast<std::uint32_t>(x);
@@ -26,20 +28,6 @@ std::uint32_t low(std::uint64_t x) {
 std::uint32_t high(std::uint64_t x) {
   return static_cast<std::uint32_t>(x >> 32);
 }
-
-void words_of(std::uint32_t* out, std::uint64_t key, std::uint64_t row, std::uint64_t counter) {
-  std::array<std::uint32_t, 4> c = {low(counter), high(counter), low(row), high(row)};
-  std::uint32_t k0 = low(key);
-  std::uint32_t k1 = high(key);
-  for (int round = 0; round < kRounds; ++round, k0 += kStep0, k1 += kStep1) {
-    const std::uint64_t a = std::uint64_t{c[0]} * kFactor0;
-    const std::uint64_t b = std::uint64_t{c[2]} * kFactor1;
-    c = {high(b) ^ c[1] ^ k0, low(b), high(a) ^ c[3] ^ k1, low(a)};
-  }
-  std::copy(c.begin(), c.end(), out);
-}
-
-#ifdef __x86_64__
 
 /// Four counters. Only the lower half of each 64-bit lane is used; the upper half may be anything.
 struct Four {
@@ -50,8 +38,8 @@ struct Four {
 };
 
 [[gnu::target("avx2")]] inline void round_of(Four& s, __m256i k0, __m256i k1) {
-  const __m256i a = _mm256_mul_epu32(s.c0, _mm256_set1_epi64x(kFactor0));
-  const __m256i b = _mm256_mul_epu32(s.c2, _mm256_set1_epi64x(kFactor1));
+  const __m256i a = _mm256_mul_epu32(s.c0, _mm256_set1_epi64x(kPhiloxFactor0));
+  const __m256i b = _mm256_mul_epu32(s.c2, _mm256_set1_epi64x(kPhiloxFactor1));
   s.c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(b, 32), s.c1), k0);
   s.c1 = b;
   s.c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(a, 32), s.c3), k1);
@@ -92,7 +80,7 @@ struct Four {
     t.c1 = _mm256_srli_epi64(t.c0, 32);
     std::uint32_t k0 = low(key);
     std::uint32_t k1 = high(key);
-    for (int round = 0; round < kRounds; ++round, k0 += kStep0, k1 += kStep1) {
+    for (int round = 0; round < kPhiloxRounds; ++round, k0 += kPhiloxStep0, k1 += kPhiloxStep1) {
       const __m256i wide0 = _mm256_set1_epi64x(k0);
       const __m256i wide1 = _mm256_set1_epi64x(k1);
       round_of(s, wide0, wide1);
@@ -115,7 +103,8 @@ void philox_words(std::uint32_t* out, std::uint64_t key, std::uint64_t row, std:
   if (takes_special_way(Choice::kVectors)) done = wide_words(out, key, row, first, counters);
 #endif
   for (; done < counters; ++done) {
-    words_of(out + 4 * done, key, row, first + static_cast<std::uint64_t>(done));
+    const auto words = both::philox(key, row, first + static_cast<std::uint64_t>(done));
+    std::copy_n(words.word, 4, out + 4 * done);
   }
 }
 

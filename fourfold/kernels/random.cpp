@@ -6,13 +6,10 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <vector>
-
-#include <ATen/Dispatch.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/functions.hpp"
 #include "fourfold/kernels/philox.hpp"
-#include "fourfold/kernels/simd.hpp"
 
 namespace fourfold::kernels {
 
@@ -80,32 +77,17 @@ void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& bl
                  double deviation) {
   FOURFOLD_CHECK(shard.is_contiguous() && shard.dim() <= 3 && shard.dim() > 0);
   if (shard.is_meta()) return;
-  shard.zero_();
-  if (deviation == 0) return;
-  // Columns are those of the last dimension; a dimension between rows and columns is whole.
-  const bool columned = shard.dim() > 1;
-  const grid::Range columns = columned ? block.ranges.back() : grid::Range{0, 1};
-  const std::int64_t between = shard.dim() == 3 ? global[1] : 1;
-  const std::int64_t global_columns = columned ? global.back() : 1;
-  const std::int64_t local_columns = columned ? shard.size(-1) : 1;
-  AT_DISPATCH_FLOATING_TYPES(shard.scalar_type(), "fill_normal", [&] {
-    auto* out = shard.data_ptr<scalar_t>();
-    const std::int64_t end = block.ranges[0].end * between;
-    for (std::int64_t row = block.ranges[0].begin * between; row < end; ++row) {
-      fill_run(out, 0, row * global_columns + columns.begin, columns.size(), key, deviation);
-      out += local_columns;
-    }
-  });
+  functions_of(shard).fill_normal(shard, global, block, key, deviation);
 }
 
-void fill_normal_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count,
-                     Key key) {
-  fill_run(out, row, first, count, key, 1);
+void fill_normal_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
+                     double deviation) {
+  fill_run(out, row, first, count, key, deviation);
 }
 
-void fill_normal_run(double* out, std::int64_t row, std::int64_t first, std::int64_t count,
-                     Key key) {
-  fill_run(out, row, first, count, key, 1);
+void fill_normal_run(double* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
+                     double deviation) {
+  fill_run(out, row, first, count, key, deviation);
 }
 
 std::int64_t uniform_number(std::int64_t count, std::int64_t row, Key key) {
@@ -119,16 +101,12 @@ std::int64_t uniform_number(std::int64_t count, std::int64_t row, Key key) {
   return static_cast<std::int64_t>((factor * words[0] + low) >> 32);
 }
 
-namespace {
+std::uint32_t drop_threshold(double p) {
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>(std::llround(p * 0x1p32), std::numeric_limits<std::uint32_t>::max()));
+}
 
-template <class T>
-struct Multiply {
-  [[gnu::always_inline]] static inline void run(const T* in, const Wide<T>* mask, T* out,
-                                                std::int64_t n) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) out[i] = narrow<T>(widen(in[i]) * mask[i]);
-  }
-};
+namespace {
 
 /// Four columns share a counter. Columns are counted from global column 0, whatever part of them is
 /// here.
@@ -136,8 +114,7 @@ template <class T>
 void dropout_run(T* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
                  double p, T kept) {
   Drawn drawn;
-  const auto threshold = static_cast<std::uint32_t>(
-      std::min<std::int64_t>(std::llround(p * 0x1p32), std::numeric_limits<std::uint32_t>::max()));
+  const std::uint32_t threshold = drop_threshold(p);
   const std::int64_t end = first + count;
   for (std::int64_t c = first; c < end;) {
     const std::int64_t counter = c / 4;
@@ -170,34 +147,15 @@ void fill_dropout_mask(Tensor& mask, const Window2& window, Key key, double p, d
   FOURFOLD_CHECK(mask.is_contiguous() && mask.dim() == 2);
   FOURFOLD_CHECK_EQ(mask.size(0), window.rows.size());
   FOURFOLD_CHECK_EQ(mask.size(1), window.columns.size());
-  dispatch(mask, [&]<class T>(T) {
-    auto* out = elements<T>(mask);
-    const T kept = narrow<T>(static_cast<Wide<T>>(scale));
-    for (std::int64_t row = window.rows.begin; row < window.rows.end; ++row) {
-      dropout_run(out, row, window.columns.begin, window.columns.size(), key, p, kept);
-      out += window.columns.size();
-    }
-  });
+  functions_of(mask).fill_dropout_mask(mask, window, key, p, scale);
 }
 
 void apply_dropout(const Tensor& in, Tensor& out, const Window2& window, Key key, double p) {
   if (in.is_meta()) return;
-  const std::int64_t columns = window.columns.size();
   FOURFOLD_CHECK(in.is_contiguous() && out.is_contiguous() && in.dim() == 2);
   FOURFOLD_CHECK_EQ(in.size(0), window.rows.size());
-  FOURFOLD_CHECK_EQ(in.size(1), columns);
-  dispatch(in, [&]<class T>(T) {
-    std::vector<Wide<T>> mask(static_cast<std::size_t>(columns));
-    const auto* from = elements<const T>(in);
-    auto* to = elements<T>(out);
-    for (std::int64_t row = window.rows.begin; row < window.rows.end; ++row) {
-      dropout_run(mask.data(), row, window.columns.begin, columns, key, p,
-                  static_cast<Wide<T>>(1 / (1 - p)));
-      run_vectorised<Multiply<T>>(from, mask.data(), to, columns);
-      from += columns;
-      to += columns;
-    }
-  });
+  FOURFOLD_CHECK_EQ(in.size(1), window.columns.size());
+  functions_of(in).apply_dropout(in, out, window, key, p);
 }
 
 }  // namespace fourfold::kernels

@@ -26,11 +26,12 @@ Key key_of(Key key, std::uint64_t number);
 void fill_normal(Tensor& shard, const grid::Shape& global, const grid::Block& block, Key key,
                  double deviation);
 
-/// Writes `count` normally distributed numbers of deviation 1, the first of which has the index
-/// `first` in row `row` of the stream. Every number is a function of key, row and index.
-void fill_normal_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key);
-void fill_normal_run(double* out, std::int64_t row, std::int64_t first, std::int64_t count,
-                     Key key);
+/// Writes `count` normally distributed numbers, the first of which has the index `first` in row
+/// `row` of the stream. Every number is a function of key, row and index.
+void fill_normal_run(float* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
+                     double deviation = 1);
+void fill_normal_run(double* out, std::int64_t row, std::int64_t first, std::int64_t count, Key key,
+                     double deviation = 1);
 
 /// A number from [0, count), each as likely as the others; a function of key and row.
 std::int64_t uniform_number(std::int64_t count, std::int64_t row, Key key);
@@ -41,6 +42,9 @@ struct Window2 {
   grid::Range rows;
   grid::Range columns;
 };
+
+/// An element is dropped if its random number of 32 bits is less than this.
+std::uint32_t drop_threshold(double p);
 
 /// mask[r][c] = scale if the element is kept, else 0. An element is dropped with probability p.
 /// `mask` has the shape of the window, in any floating type.

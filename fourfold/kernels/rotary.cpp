@@ -7,7 +7,8 @@
 #include <ATen/ops/empty.h>
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/kernels/simd.hpp"
+#include "fourfold/kernels/elements.hpp"
+#include "fourfold/kernels/functions.hpp"
 
 namespace fourfold::kernels {
 
@@ -40,52 +41,20 @@ void fill_table(A* table, std::int64_t context, std::int64_t head_size, double t
   }
 }
 
-/// Rotates one head of one row. `turn` is 1 or -1.
-template <class T>
-struct Rotate {
-  using A = Wide<T>;
-  [[gnu::always_inline]] static inline void run(T* head, const A* angles, std::int64_t pairs,
-                                                A turn) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < pairs; ++i) {
-      const A c = angles[i];
-      const A s = turn * angles[pairs + i];
-      const A first = widen(head[i]);
-      const A second = widen(head[pairs + i]);
-      head[i] = narrow<T>(first * c - second * s);
-      head[pairs + i] = narrow<T>(second * c + first * s);
-    }
-  }
-};
-
-template <class T>
-struct RotateAll {
-  using A = Wide<T>;
-  [[gnu::always_inline]] static inline void run(T* matrix, std::int64_t rows, std::int64_t step,
-                                                RotaryHeads which, const A* table, A turn) {
-    const std::int64_t size = which.head_size;
-    for (std::int64_t r = 0; r < rows; ++r, matrix += step) {
-      const A* angles = table + (which.first_position + r % which.positions) * size;
-      for (std::int64_t h = 0; h < which.heads; ++h) {
-        Rotate<T>::run(matrix + which.columns.begin(h, size), angles, size / 2, turn);
-      }
-    }
-  }
-};
-
 }  // namespace
 
+/// The table is computed once, by the processor, wherever it is used.
 Tensor rotary_table(std::int64_t context, std::int64_t head_size, double theta,
                     const std::optional<RotaryScaling>& scaling, const at::TensorOptions& options) {
   FOURFOLD_CHECK(head_size % 2 == 0, "heads of ", head_size, " columns have no pairs");
-  Tensor table = at::empty({context, head_size}, options);
-  if (table.is_meta()) return table;
+  if (options.device().is_meta()) return at::empty({context, head_size}, options);
+  Tensor table = at::empty({context, head_size}, options.device(at::kCPU));
   if (table.scalar_type() == at::kDouble) {
     fill_table(elements<double>(table), context, head_size, theta, scaling);
   } else {
     fill_table(elements<float>(table), context, head_size, theta, scaling);
   }
-  return table;
+  return table.to(options.device());
 }
 
 void rotate_heads(const Tensor& matrix, const RotaryHeads& which, const Tensor& table,
@@ -100,12 +69,7 @@ void rotate_heads(const Tensor& matrix, const RotaryHeads& which, const Tensor& 
       which.columns.begin(which.heads - 1, which.head_size) + which.head_size <= matrix.size(1),
       "a head ends behind the columns");
   if (matrix.is_meta()) return;
-  dispatch(matrix, [&]<class T>(T) {
-    using A = Wide<T>;
-    const A turn = rotation == Rotation::kForward ? A{1} : A{-1};
-    run_vectorised<RotateAll<T>>(elements<T>(matrix), matrix.size(0), matrix.stride(0), which,
-                                 elements<const A>(table), turn);
-  });
+  functions_of(matrix).rotate_heads(matrix, which, table, rotation);
 }
 
 }  // namespace fourfold::kernels

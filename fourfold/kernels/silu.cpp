@@ -2,54 +2,21 @@
 #include "fourfold/kernels/silu.hpp"
 
 #include "fourfold/base/check.hpp"
-#include "fourfold/kernels/exponential.hpp"
-#include "fourfold/kernels/simd.hpp"
+#include "fourfold/kernels/functions.hpp"
 
 namespace fourfold::kernels {
-
-namespace {
-
-template <class T>
-struct Forward {
-  [[gnu::always_inline]] static inline void run(const T* x, T* y, std::int64_t n) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) {
-      const Wide<T> value = widen(x[i]);
-      y[i] = narrow<T>(value * sigmoid(value));
-    }
-  }
-};
-
-template <class T>
-struct Backward {
-  [[gnu::always_inline]] static inline void run(const T* dy, const T* x, T* dx, std::int64_t n) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) {
-      const Wide<T> value = widen(x[i]);
-      const Wide<T> s = sigmoid(value);
-      dx[i] = narrow<T>(widen(dy[i]) * s * (1 + value * (1 - s)));
-    }
-  }
-};
-
-}  // namespace
 
 void silu_forward(const Tensor& x, Tensor& y) {
   FOURFOLD_CHECK(x.is_contiguous() && y.is_contiguous() && x.sizes() == y.sizes());
   if (x.is_meta()) return;
-  dispatch(x, [&]<class T>(T) {
-    run_vectorised<Forward<T>>(elements<const T>(x), elements<T>(y), x.numel());
-  });
+  functions_of(x).silu_forward(x, y);
 }
 
 void silu_backward(const Tensor& dy, const Tensor& x, Tensor& dx) {
   FOURFOLD_CHECK(dy.is_contiguous() && x.is_contiguous() && dx.is_contiguous());
   FOURFOLD_CHECK(dy.sizes() == x.sizes() && dx.sizes() == x.sizes());
   if (x.is_meta()) return;
-  dispatch(x, [&]<class T>(T) {
-    run_vectorised<Backward<T>>(elements<const T>(dy), elements<const T>(x), elements<T>(dx),
-                                x.numel());
-  });
+  functions_of(x).silu_backward(dy, x, dx);
 }
 
 }  // namespace fourfold::kernels

@@ -24,20 +24,28 @@
 #include "fourfold/base/text.hpp"
 #include "fourfold/launch/environment.hpp"
 #include "fourfold/launch/remarks.hpp"
+#include "fourfold/launch/stop_signal.hpp"
 
 namespace fourfold::launch {
 
 namespace {
 
 constexpr int kMostRanks = 4096;
-constexpr std::array<int, 4> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr std::array<int, 5> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
 
-std::atomic<pid_t> running{0};    // the process of mpirun
-std::atomic<int> last_signal{0};  // received by this process
+std::atomic<pid_t> running{0};     // the process of mpirun
+std::atomic<int> last_signal{0};   // received by this process
+std::atomic<bool> may_ask{false};  // the next SIGTERM asks the ranks to save and stop
+
+/// The signal for mpirun, which passes SIGUSR1 on to the ranks and ends them for the others.
+int signal_for_job(int signal) {
+  if ((signal == SIGTERM || signal == SIGUSR1) && may_ask.exchange(false)) return SIGUSR1;
+  return signal == SIGQUIT ? SIGTERM : signal;
+}
 
 void pass_on(int signal) {
   last_signal = signal;
-  if (const pid_t child = running; child > 0) kill(child, signal == SIGQUIT ? SIGTERM : signal);
+  if (const pid_t child = running; child > 0) kill(child, signal_for_job(signal));
 }
 
 /// Passes signals on while it lives, and then restores the previous handlers.
@@ -191,6 +199,7 @@ bool forward(int pipe, RemarkFilter& filter) {
 /// Whether a rank that ended like this has reported why. Ranks that exit with one of our statuses
 /// have done so.
 bool has_spoken(const Death& death, bool shown) {
+  if (death.signal == 0 && death.status == kStoppedStatus) return true;
   return shown && death.signal == 0 && (death.status == 1 || death.status == 2);
 }
 
@@ -246,6 +255,7 @@ int run(const Job& job) {
   if (pipe2(pipes.data(), O_CLOEXEC) != 0) throw Error("no pipe for the ranks' messages");
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   set_environment(job.ranks);
+  may_ask = job.stops_gently;
   const SignalRelay relay;
   const std::set<pid_t> others = children();
   const pid_t parent = getpid();
@@ -264,7 +274,8 @@ int run(const Job& job) {
   close(pipes[0]);
   const int status = reap(child, others);
   running = 0;
-  if (last_signal != 0) return 128 + last_signal;
+  const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) == kStoppedStatus;
+  if (last_signal != 0 && !stopped) return 128 + last_signal;
   if (filter.death() && !has_spoken(*filter.death(), shown)) {
     job.report(to_string(*filter.death()));
   }

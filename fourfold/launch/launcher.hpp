@@ -13,13 +13,16 @@ struct Job {
   std::vector<std::string> command;  ///< the program and its arguments, for every rank
   /// Receives one line about a rank that died without a message of its own.
   std::function<void(const std::string&)> report;
+  /// Whether the ranks save and stop on SIGUSR1 (stop_signal.hpp). Then they get it for the first
+  /// SIGTERM or SIGUSR1 of this process, and a second SIGTERM ends them.
+  bool stops_gently = false;
 };
 
 /// Runs the job under mpirun and returns when no process of it is left. Returns 0 when all ranks
 /// returned 0, the status of the first rank that did not, 1 when a rank was killed, or 128 + n when
-/// this process received signal n, which it passes on. The standard error of the ranks is
-/// forwarded, without mpirun's own remarks. Throws ConfigError, before anything is started, when
-/// the job cannot be started.
+/// this process received signal n, which it passes on, unless the ranks have stopped gently. The
+/// standard error of the ranks is forwarded, without mpirun's own remarks. Throws ConfigError,
+/// before anything is started, when the job cannot be started.
 int run(const Job& job);
 
 /// The cores that this process may use.

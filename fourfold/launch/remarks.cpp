@@ -22,8 +22,9 @@ bool is_rule(const std::string& line) {
 
 /// Whether this is a line that Open MPI writes while a job ends: "[host:123] [[1,0],0]
 /// ORTE_ERROR_LOG: ...", "[host:123] Read -1, expected 200000, errno = 3" when a peer's memory is
-/// gone, or one of two about remarks that it has combined.
+/// gone, or one of two about remarks that it has combined. Or that it passes a signal on.
 bool is_log(const std::string& line) {
+  if (line.starts_with("mpirun: Forwarding signal ")) return true;
   int end = 0;  // of "[host:123] "
   std::sscanf(line.c_str(), "[%*[^]:]:%*d] %n", &end);
   if (end == 0) return false;

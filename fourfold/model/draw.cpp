@@ -20,23 +20,25 @@ namespace {
 /// The samples of one pass after the other.
 class Drawer {
  public:
-  Drawer(const Mesh& mesh, const UNet& net, const Drawing& drawing)
+  Drawer(const Mesh& mesh, const UNetSpec& spec, const PredictNoise& predict,
+         const Drawing& drawing)
       : mesh_(&mesh),
-        net_(&net),
+        spec_(&spec),
+        predict_(&predict),
         drawing_(drawing),
-        noise_(net.spec().noise),
+        noise_(spec.noise),
         times_(sampling_times(noise_.steps(), drawing.steps)),
         start_(kernels::key_of(drawing.seed, "drawing")),
         on_the_way_(kernels::key_of(drawing.seed, "drawing with noise")) {}
 
   /// This rank's images of a batch.
   Tensor draw(const nn::Batch& batch, const std::function<void()>& step_done) const {
-    const UNetSpec& spec = net_->spec();
     const std::int64_t first = nn::first_local_sample(*mesh_, batch);
-    const auto options = at::TensorOptions(spec.execution.precision.master).device(mesh_->device());
+    const auto options =
+        at::TensorOptions(spec_->execution.precision.master).device(mesh_->device());
     const std::int64_t count = nn::local_samples(*mesh_, batch);
     Tensor images =
-        draw_noise(at::empty({count, spec.pixels(), spec.colours}, options), first, start_);
+        draw_noise(at::empty({count, spec_->pixels(), spec_->colours}, options), first, start_);
     for (std::size_t i = 0; i < times_.size(); ++i) {
       const std::int64_t t = times_[i];
       const std::int64_t next = i + 1 < times_.size() ? times_[i + 1] : -1;
@@ -51,11 +53,9 @@ class Drawer {
  private:
   /// What the network takes for the noise of the images.
   Tensor predict(const Tensor& images, std::int64_t t, const nn::Batch& batch) const {
-    tensor::InFlight in_flight(*mesh_);
-    nn::Pass pass(in_flight);
     const Tensor times = at::full({images.size(0)}, static_cast<double>(t), images.options());
-    const Tensor all = net_->predict(images, times, batch, pass);
-    return all.narrow(-1, 0, net_->spec().colours).to(images.scalar_type());
+    const Tensor all = (*predict_)({images, times}, batch);
+    return all.narrow(-1, 0, spec_->colours).to(images.scalar_type());
   }
 
   Tensor step(const Tensor& images, const Tensor& predicted, std::int64_t t, std::int64_t next,
@@ -71,7 +71,8 @@ class Drawer {
   }
 
   const Mesh* mesh_;
-  const UNet* net_;
+  const UNetSpec* spec_;
+  const PredictNoise* predict_;
   Drawing drawing_;
   Noise noise_;
   std::vector<std::int64_t> times_;
@@ -91,25 +92,25 @@ std::string drawing_misfit(const UNetSpec& spec, const Drawing& drawing) {
   return {};
 }
 
-Tensor draw_images(const Mesh& mesh, const UNet& net, const Drawing& drawing,
-                   const std::function<void(double done)>& show) {
-  const std::string misfit = drawing_misfit(net.spec(), drawing);
+Tensor draw_images(const Mesh& mesh, const UNetSpec& spec, const PredictNoise& predict,
+                   const Drawing& drawing, const std::function<void(double done)>& show) {
+  const std::string misfit = drawing_misfit(spec, drawing);
   if (!misfit.empty()) throw ConfigError(misfit);
   const at::NoGradGuard no_graph;
-  const Drawer drawer(mesh, net, drawing);
+  const Drawer drawer(mesh, spec, predict, drawing);
   const std::int64_t shares = mesh.size({Axis::kData, Axis::kZ});
   const auto rounded = [&](std::int64_t count) { return (count + shares - 1) / shares * shares; };
   const std::int64_t at_once =
       rounded(drawing.at_once > 0 ? std::min(drawing.at_once, drawing.images) : drawing.images);
   const std::int64_t passes = (drawing.images + at_once - 1) / at_once;
   // Of the ranks that have the same images, one counts in the sum over all ranks.
-  const bool counts = mesh.index({Axis::kX, Axis::kY}) == 0;
-  const Tensor all = at::zeros({drawing.images, net.spec().pixels(), net.spec().colours},
-                               at::TensorOptions(at::kFloat).device(mesh.device()));
+  const bool counts = mesh.index({Axis::kX, Axis::kY}) == 0 && mesh.index(Axis::kPipe) == 0;
+  const Tensor all = at::zeros({drawing.images, spec.pixels(), spec.colours},
+                               at::TensorOptions(at::kFloat).device(mesh.host()));
   std::int64_t done = 0;
   for (std::int64_t first = 0; first < drawing.images; first += at_once) {
     nn::Batch batch{.samples = std::min(at_once, rounded(drawing.images - first)),
-                    .context = net.spec().pixels(),
+                    .context = spec.pixels(),
                     .first_sample = first};
     const Tensor images = drawer.draw(batch, [&] {
       if (show) show(static_cast<double>(++done) / static_cast<double>(passes * drawer.steps()));
@@ -121,6 +122,17 @@ Tensor draw_images(const Mesh& mesh, const UNet& net, const Drawing& drawing,
   if (mesh.everyone().size() > 1 && !mesh.dry())
     mesh.everyone().all_reduce(tensor::view(all)).wait();
   return all;
+}
+
+Tensor draw_images(const Mesh& mesh, const UNet& net, const Drawing& drawing,
+                   const std::function<void(double done)>& show) {
+  FOURFOLD_CHECK(net.stage().first && net.stage().last, "drawing with a part of the model");
+  const auto predict = [&](const UNet::Noised& noised, const nn::Batch& batch) {
+    tensor::InFlight in_flight(mesh);
+    nn::Pass pass(in_flight);
+    return net.predict({}, noised, batch, pass).front();
+  };
+  return draw_images(mesh, net.spec(), predict, drawing, show);
 }
 
 }  // namespace fourfold::model

@@ -27,9 +27,16 @@ struct Drawing {
 /// Why a model cannot draw so; empty if it can.
 std::string drawing_misfit(const UNetSpec& spec, const Drawing& drawing);
 
-/// {images, pixels, colours} in float, with numbers from -1 to 1, the same on all ranks. `net` must
-/// be whole, and images of a pass are split over data and z; where they do not divide, more are
-/// computed. `show` is told the share that is done. Collective.
+/// What the whole network predicts for images with noise: see UNet::predict. The same on all ranks
+/// with the same images, in a pipeline as well.
+using PredictNoise = std::function<Tensor(const UNet::Noised& noised, const nn::Batch& batch)>;
+
+/// {images, pixels, colours} in float, with numbers from -1 to 1, the same on all ranks. Images of
+/// a pass are split over data and z; where they do not divide, more are computed. `show` is told
+/// the share that is done. Collective.
+Tensor draw_images(const Mesh& mesh, const UNetSpec& spec, const PredictNoise& predict,
+                   const Drawing& drawing, const std::function<void(double done)>& show = {});
+/// The same with a network that is whole.
 Tensor draw_images(const Mesh& mesh, const UNet& net, const Drawing& drawing,
                    const std::function<void(double done)>& show = {});
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/base/check.hpp"
+#include "fourfold/kernels/vocabulary.hpp"
 #include "fourfold/model/fit.hpp"
 #include "fourfold/model/transformer.hpp"
 #include "fourfold/nn/summa.hpp"
@@ -70,6 +71,10 @@ std::vector<Tensor> TokenModel::empty_data(std::int64_t samples, c10::Device dev
   const auto options = at::TensorOptions(at::kLong).device(device);
   return {at::empty({samples, frame().context}, options),
           at::empty({samples, frame().context}, options)};
+}
+
+void TokenModel::check_data(const std::vector<Tensor>& data) const {
+  for (const Tensor& tokens : data) kernels::check_tokens(tokens, frame().vocabulary);
 }
 
 }  // namespace fourfold::model

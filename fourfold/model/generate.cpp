@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/tensor/transfer.hpp"
 
 namespace fourfold::model {
 
@@ -58,7 +59,8 @@ namespace {
 /// The last row of logits, gathered on all ranks.
 std::vector<double> last_row(const Mesh& mesh, const Transformer& model, const Tensor& logits,
                              std::int64_t vocabulary) {
-  const Tensor last = logits.narrow(0, logits.size(0) - 1, 1).to(at::kDouble).contiguous();
+  const Tensor last =
+      tensor::download(logits.narrow(0, logits.size(0) - 1, 1).to(at::kDouble)).contiguous();
   // There is one row for each rank, which begins with that rank's part of the vocabulary.
   const std::int64_t all = model.frame().vocabulary;
   const comm::Communicator& comm = mesh.comm(model.logit_axes());
@@ -76,13 +78,13 @@ std::vector<double> last_row(const Mesh& mesh, const Transformer& model, const T
 }
 
 /// With SUMMA each row of ranks has a copy of the sample.
-Tensor copies_of(std::span<const std::int64_t> tokens, std::int64_t copies) {
+Tensor copies_of(const Mesh& mesh, std::span<const std::int64_t> tokens, std::int64_t copies) {
   const auto count = static_cast<std::int64_t>(tokens.size());
   const Tensor input = at::empty({copies, count}, at::kLong);
   for (std::int64_t i = 0; i < copies; ++i) {
     std::copy(tokens.begin(), tokens.end(), input.data_ptr<std::int64_t>() + i * count);
   }
-  return input;
+  return tensor::upload(mesh, input);
 }
 
 void check(const Mesh& mesh, const Transformer& model, std::span<const std::int64_t> tokens,
@@ -103,7 +105,8 @@ std::vector<double> next_logits(const Mesh& mesh, const Transformer& model,
   const nn::Batch batch{.samples = copies, .context = static_cast<std::int64_t>(used.size())};
   tensor::InFlight in_flight(mesh);
   nn::Pass pass(in_flight);
-  return last_row(mesh, model, model.logits(copies_of(used, copies), batch, pass), vocabulary);
+  return last_row(mesh, model, model.logits(copies_of(mesh, used, copies), batch, pass),
+                  vocabulary);
 }
 
 std::vector<double> Text::next_logits(std::int64_t vocabulary) {
@@ -118,7 +121,7 @@ std::vector<double> Text::next_logits(std::int64_t vocabulary) {
       std::span<const std::int64_t>(tokens_).subspan(static_cast<std::size_t>(known));
   const std::int64_t copies = mesh_->size(model_->loss_axes());
   const nn::Batch batch{.samples = copies, .context = length - known, .first_position = known};
-  return last_row(*mesh_, *model_, model_->logits(copies_of(fresh, copies), batch, cache_),
+  return last_row(*mesh_, *model_, model_->logits(copies_of(*mesh_, fresh, copies), batch, cache_),
                   vocabulary);
 }
 

@@ -121,6 +121,9 @@ class Model {
   virtual std::int64_t blocks() const = 0;
   /// Whether all blocks are alike. If so, a model with fewer blocks shows what all of them need.
   virtual bool alike() const { return true; }
+  /// Whether layers swap channels between x and y. Then ranks with the same index along both send
+  /// less than the others.
+  virtual bool swaps_channels() const { return false; }
   /// The same model with another number of blocks. Only where blocks are alike.
   virtual ModelPtr with_blocks(std::int64_t blocks) const = 0;
   Stage whole() const { return {.blocks = {0, blocks()}}; }
@@ -136,6 +139,9 @@ class Model {
   virtual nn::Batch batch(std::int64_t samples) const = 0;
   /// Memory for the data of some samples. The first dimension of each tensor is that of samples.
   virtual std::vector<Tensor> empty_data(std::int64_t samples, c10::Device device) const = 0;
+  /// Throws ConfigError for data in main memory that the model cannot take, such as tokens that its
+  /// vocabulary does not have. On a device nobody looks at them any more.
+  virtual void check_data(const std::vector<Tensor>& /*data*/) const {}
   /// The number of terms of the loss of some samples: their tokens, for instance.
   virtual std::int64_t terms(std::int64_t samples) const = 0;
 

@@ -61,9 +61,9 @@ double Noise::alpha_cumprod(std::int64_t t) const {
 }
 
 Tensor Noise::draw_times(const grid::Range& samples, kernels::Key key, at::ScalarType type,
-                         c10::Device device) const {
+                         c10::Device host) const {
   FOURFOLD_CHECK(type == at::kFloat || type == at::kDouble);
-  const auto options = at::TensorOptions(device).dtype(type);
+  const auto options = at::TensorOptions(host).dtype(type);
   Tensor times = at::empty({samples.size()}, options);
   if (times.is_meta()) return times;
   AT_DISPATCH_FLOATING_TYPES(type, "draw_times", [&] {

@@ -42,12 +42,14 @@ class Noise {
   double alpha_cumprod(std::int64_t t) const;
 
   /// Draws the steps of the samples with these numbers, each as likely as the others. The result
-  /// has one element a sample, a whole number in `type`, float or double. `device` may be meta.
+  /// has one element a sample, a whole number in `type`, float or double, in main memory, or
+  /// without memory where `host` is meta.
   Tensor draw_times(const grid::Range& samples, kernels::Key key, at::ScalarType type,
-                    c10::Device device) const;
+                    c10::Device host) const;
 
   /// The images of samples `first_sample`, ... with the noise of their steps: x_t in `type`, which
-  /// may be bf16, in one pass over `images`. The noise is that of `draw_noise`.
+  /// may be bf16, in one pass over `images`. `times` are in main memory. The noise is that of
+  /// `draw_noise`.
   Tensor add_noise(const Tensor& images, const Tensor& times, std::int64_t first_sample,
                    kernels::Key key, at::ScalarType type) const;
 

@@ -5,6 +5,7 @@
 #include "fourfold/model/fit.hpp"
 #include "fourfold/nn/elementwise.hpp"
 #include "fourfold/nn/loss.hpp"
+#include "fourfold/tensor/node_watch.hpp"
 
 namespace fourfold::model {
 
@@ -138,6 +139,11 @@ void Transformer::check(const Batch& batch) const {
 
 // --- the way of a batch
 
+void Transformer::show_hidden(const Tensor& hidden, const Batch& batch) const {
+  const grid::Range rows = nn::hidden_rows(*mesh_, batch, frame_.execution.activations);
+  tensor::show_rows(hidden, rows.begin, batch.context);
+}
+
 nn::Flow<Tensor> Transformer::embed(Tensor tokens, Batch batch, const Pass& pass) const {
   Tensor hidden = co_await tokens_->lookup_flow(tokens, pass);
   if (positions_) hidden = positions_->add_to(hidden, batch, pass);
@@ -164,9 +170,11 @@ nn::Flow<Tensor> Transformer::body(Tensor input, Batch batch, Pass& pass) const 
   Tensor hidden = std::move(input);
   // This is no conditional expression: in one, g++ 12 frees an awaited temporary too early.
   if (stage().first) hidden = co_await embed(hidden, batch, pass);
+  show_hidden(hidden, batch);
   for (const auto& block : blocks_) {
     pass.gather(block->bundle());
     hidden = co_await block->flow(hidden, batch, pass);
+    show_hidden(hidden, batch);
   }
   co_return hidden;
 }
@@ -194,9 +202,13 @@ Tensor Transformer::logits(const Tensor& tokens, const Batch& batch, Pass& pass)
   return nn::run(logits_flow(tokens, batch, pass));
 }
 
-nn::Flow<Tensor> Transformer::loss_of(Tensor hidden, Tensor targets, std::int64_t terms,
-                                      Pass& pass) const {
+nn::Flow<Tensor> Transformer::loss_of(Tensor hidden, Tensor targets, Batch batch,
+                                      std::int64_t terms, Pass& pass) const {
   const Tensor logits = co_await logits_of(hidden, pass);
+  const bool summa = frame_.execution.product == nn::ProductKind::kSumma;
+  const grid::Range rows =
+      nn::row_range(*mesh_, batch, summa ? grid::Axes(Axis::kY) : grid::Axes());
+  tensor::show_rows(logits, rows.begin, batch.context);
   co_return co_await nn::cross_entropy_flow(*mesh_, head_table(), logits, rows_here(targets),
                                             terms);
 }
@@ -205,7 +217,7 @@ nn::Flow<Tensor> Transformer::stage_flow(Tensor input, Tensor targets, Batch bat
                                          std::int64_t terms, Pass& pass) const {
   const Tensor hidden = co_await body(std::move(input), batch, pass);
   if (!stage().last) co_return hidden;
-  co_return co_await loss_of(hidden, targets, terms, pass);
+  co_return co_await loss_of(hidden, targets, batch, terms, pass);
 }
 
 /// A block that is computed again is one node for all parts of the batch, which take turns inside
@@ -221,11 +233,18 @@ std::vector<Tensor> Transformer::checkpointed(std::vector<Tensor> inputs,
     }
     inputs = nn::interleave(std::move(starts));
   }
-  for (const auto& block : blocks_) inputs = block->checkpointed(inputs, parts, pass);
+  const auto show = [&] {
+    for (std::size_t i = 0; i < parts.size(); ++i) show_hidden(inputs[i], parts[i]);
+  };
+  show();
+  for (const auto& block : blocks_) {
+    inputs = block->checkpointed(inputs, parts, pass);
+    show();
+  }
   if (!stage().last) return inputs;
   std::vector<nn::Flow<Tensor>> ends;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    ends.push_back(loss_of(inputs[i], targets[i], terms, pass));
+    ends.push_back(loss_of(inputs[i], targets[i], parts[i], terms, pass));
   }
   inputs.clear();
   return nn::interleave(std::move(ends));

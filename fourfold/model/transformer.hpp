@@ -51,6 +51,7 @@ class TokenModel : public Model {
     return {.samples = samples, .context = frame().context};
   }
   std::vector<Tensor> empty_data(std::int64_t samples, c10::Device device) const override;
+  void check_data(const std::vector<Tensor>& data) const override;
   std::int64_t terms(std::int64_t samples) const override { return samples * frame().context; }
 
   virtual const Frame& frame() const = 0;
@@ -110,11 +111,14 @@ class Transformer : public Part {
   /// The rows of `samples` whose logits this rank has. `samples` are the same along x and y.
   Tensor rows_here(const Tensor& samples) const;
   std::unique_ptr<nn::VocabularyTable> make_table(const std::string& name) const;
+  /// Says which samples the rows of a hidden state belong to.
+  void show_hidden(const Tensor& hidden, const nn::Batch& batch) const;
   nn::Flow<Tensor> embed(Tensor tokens, nn::Batch batch, const nn::Pass& pass) const;
   nn::Flow<Tensor> logits_of(Tensor hidden, nn::Pass& pass) const;
   nn::Flow<Tensor> body(Tensor input, nn::Batch batch, nn::Pass& pass) const;
   nn::Flow<Tensor> logits_flow(Tensor tokens, nn::Batch batch, nn::Pass& pass) const;
-  nn::Flow<Tensor> loss_of(Tensor hidden, Tensor targets, std::int64_t terms, nn::Pass& pass) const;
+  nn::Flow<Tensor> loss_of(Tensor hidden, Tensor targets, nn::Batch batch, std::int64_t terms,
+                           nn::Pass& pass) const;
   nn::Flow<Tensor> stage_flow(Tensor input, Tensor targets, nn::Batch batch, std::int64_t terms,
                               nn::Pass& pass) const;
   std::vector<Tensor> checkpointed(std::vector<Tensor> inputs, const std::vector<Tensor>& targets,

@@ -6,6 +6,8 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/model/fit.hpp"
 #include "fourfold/nn/squared_error.hpp"
+#include "fourfold/tensor/node_watch.hpp"
+#include "fourfold/tensor/transfer.hpp"
 #include "fourfold/tensor/work.hpp"
 
 namespace fourfold::model {
@@ -133,6 +135,23 @@ UNet::State UNet::take_over(std::vector<Tensor>::const_iterator& next) const {
   return state;
 }
 
+std::vector<UNet::State> UNet::take_over(const std::vector<Tensor>& hidden,
+                                         std::size_t parts) const {
+  std::vector<State> states(parts);
+  auto next = hidden.begin();
+  for (State& state : states) {
+    if (!stage().first) state = take_over(next);
+  }
+  FOURFOLD_CHECK(next == hidden.end(), "tensors of the stage before");
+  return states;
+}
+
+std::vector<Tensor> UNet::hand_over(const std::vector<State>& states) const {
+  std::vector<Tensor> results;
+  for (const State& state : states) hand_over(state, results);
+  return results;
+}
+
 UNetBlock::Inputs UNet::State::inputs_of(const UNetBlockSpec& block) {
   UNetBlock::Inputs inputs{{std::move(images)}, {}};
   if (block.kind == UNetBlockSpec::Kind::kResidual) inputs.embedding = embedding;
@@ -149,17 +168,22 @@ void UNet::State::put(const UNetBlockSpec& block, Tensor output) {
 
 // --- the way of a batch
 
+void UNet::show_images(const Tensor& images, const Batch& batch) const {
+  const std::int64_t pixels = images.size(0) / nn::local_samples(*mesh_, batch);
+  tensor::show_rows(images, nn::first_local_sample(*mesh_, batch) * pixels, pixels);
+}
+
 UNet::Noised UNet::add_noise(const Share& share, bool training) const {
   const NoiseKeys keys(spec_.execution.seed, share.batch, training);
   const std::int64_t first = nn::first_local_sample(*mesh_, share.batch);
   const Tensor& data = share.data;
   const Tensor times = noise_.draw_times({first, first + data.size(0)}, keys.times,
-                                         data.scalar_type(), mesh_->device());
+                                         data.scalar_type(), mesh_->host());
   const Tensor images =
       noise_.add_noise(data, times, first, keys.noise, spec_.execution.precision.compute);
   constexpr double kFlops = 20;  // of a random number and two products
   mesh_->compute("noise", tensor::loop_over({images, data}, kFlops));
-  return {images, times};
+  return {images, tensor::upload(*mesh_, times)};
 }
 
 nn::Flow<UNet::State> UNet::enter(Noised noised, Pass& pass) const {
@@ -172,11 +196,13 @@ nn::Flow<UNet::State> UNet::enter(Noised noised, Pass& pass) const {
 }
 
 nn::Flow<UNet::State> UNet::through_blocks(State state, Batch batch, Pass& pass) const {
+  show_images(state.images, batch);
   for (const auto& block : blocks_) {
     pass.gather(block->bundle());
     UNetBlock::Inputs inputs = state.inputs_of(block->spec());
     Tensor output =
         co_await block->flow(std::move(inputs.images), std::move(inputs.embedding), batch, pass);
+    show_images(output, batch);
     state.put(block->spec(), std::move(output));
   }
   co_return state;
@@ -189,6 +215,7 @@ nn::Flow<Tensor> UNet::leave(Tensor images, Batch batch, Pass& pass) const {
 
 nn::Flow<Tensor> UNet::loss_of(Tensor images, Share share, std::int64_t terms, Pass& pass) const {
   const Tensor prediction = co_await leave(std::move(images), share.batch, pass);
+  show_images(prediction, share.batch);
   const NoiseKeys keys(spec_.execution.seed, share.batch, pass.training());
   const std::int64_t first = nn::first_local_sample(*mesh_, share.batch);
   const Tensor noise = draw_noise(share.data, first, keys.noise);
@@ -228,7 +255,10 @@ std::vector<UNet::State> UNet::checkpointed(std::vector<State> states,
     std::vector<UNetBlock::Inputs> inputs;
     for (State& state : states) inputs.push_back(state.inputs_of(block->spec()));
     std::vector<Tensor> outputs = block->checkpointed(inputs, parts, pass);
-    for (std::size_t i = 0; i < states.size(); ++i) states[i].put(block->spec(), outputs[i]);
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      show_images(outputs[i], parts[i]);
+      states[i].put(block->spec(), outputs[i]);
+    }
   }
   if (!stage().last) return states;
   std::vector<nn::Flow<Tensor>> ends;
@@ -254,12 +284,7 @@ std::vector<Tensor> UNet::run(const std::vector<Tensor>& hidden, const Input& in
     FOURFOLD_CHECK_EQ(input.data[0].size(0), nn::local_samples(*mesh_, input.batch), "images");
   }
   const std::vector<Share> shares = split(input.batch, reads ? input.data[0] : Tensor());
-  std::vector<State> states(shares.size());
-  auto next = hidden.begin();
-  for (State& state : states) {
-    if (!stage().first) state = take_over(next);
-  }
-  FOURFOLD_CHECK(next == hidden.end(), "tensors of the stage before");
+  std::vector<State> states = take_over(hidden, shares.size());
   if (spec_.execution.checkpoint) {
     states = checkpointed(std::move(states), shares, terms, pass);
   } else {
@@ -274,37 +299,48 @@ std::vector<Tensor> UNet::run(const std::vector<Tensor>& hidden, const Input& in
     if (states.size() == 2) loss = at::add(loss, states[1].images);
     return {loss};
   }
-  std::vector<Tensor> results;
-  for (const State& state : states) hand_over(state, results);
-  return results;
+  return hand_over(states);
 }
 
 // --- prediction
 
-nn::Flow<Tensor> UNet::predict_flow(Noised noised, Batch batch, Pass& pass) const {
-  State state = co_await enter(std::move(noised), pass);
+nn::Flow<UNet::State> UNet::predict_flow(State state, Noised noised, Batch batch,
+                                         Pass& pass) const {
+  if (stage().first) state = co_await enter(std::move(noised), pass);
   state = co_await through_blocks(std::move(state), batch, pass);
-  co_return co_await leave(std::move(state.images), batch, pass);
+  if (stage().last) state.images = co_await leave(std::move(state.images), batch, pass);
+  co_return state;
 }
 
-Tensor UNet::predict(const Tensor& images, const Tensor& times, const Batch& batch,
-                     Pass& pass) const {
+std::vector<Tensor> UNet::predict(const std::vector<Tensor>& hidden, const Noised& noised,
+                                  const Batch& batch, Pass& pass) const {
   check(batch);
-  FOURFOLD_CHECK(stage().first && stage().last, "the prediction of a part of the model");
   const std::int64_t samples = nn::local_samples(*mesh_, batch);
-  FOURFOLD_CHECK_EQ(images.numel(), samples * spec_.pixels() * spec_.colours, "images");
-  FOURFOLD_CHECK_EQ(times.numel(), samples, "a time for each image");
-  const Tensor typed =
-      tensor::cast(*mesh_, "images", images.contiguous(), spec_.execution.precision.compute);
-  std::vector<nn::Flow<Tensor>> flows;
-  std::int64_t first = 0;
-  for (const Share& share : split(batch, typed)) {
-    const std::int64_t count = share.data.size(0);
-    flows.push_back(predict_flow({share.data, times.narrow(0, first, count)}, share.batch, pass));
-    first += count;
+  Tensor typed;
+  if (stage().first) {
+    FOURFOLD_CHECK_EQ(noised.images.numel(), samples * spec_.pixels() * spec_.colours, "images");
+    FOURFOLD_CHECK_EQ(noised.times.numel(), samples, "a time for each image");
+    typed = tensor::cast(*mesh_, "images", noised.images.contiguous(),
+                         spec_.execution.precision.compute);
   }
-  return at::cat(nn::interleave(std::move(flows)), 0)
-      .view({samples, spec_.pixels(), spec_.outputs()});
+  const std::vector<Share> shares = split(batch, typed);
+  std::vector<State> states = take_over(hidden, shares.size());
+  std::vector<nn::Flow<State>> flows;
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    Noised part;
+    if (stage().first) {
+      const std::int64_t count = shares[i].data.size(0);
+      part = {shares[i].data, noised.times.narrow(0, first, count)};
+      first += count;
+    }
+    flows.push_back(predict_flow(std::move(states[i]), std::move(part), shares[i].batch, pass));
+  }
+  states = nn::interleave(std::move(flows));
+  if (!stage().last) return hand_over(states);
+  std::vector<Tensor> predictions;
+  for (const State& state : states) predictions.push_back(state.images);
+  return {at::cat(predictions, 0).view({samples, spec_.pixels(), spec_.outputs()})};
 }
 
 }  // namespace fourfold::model

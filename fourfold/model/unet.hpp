@@ -28,6 +28,7 @@ class UNetModel final : public Model {
 
   std::int64_t blocks() const override { return static_cast<std::int64_t>(plan_.blocks().size()); }
   bool alike() const override { return false; }
+  bool swaps_channels() const override { return true; }
   /// Throws InvariantError: no block is like another one.
   ModelPtr with_blocks(std::int64_t blocks) const override;
 
@@ -61,12 +62,18 @@ class UNet final : public Part {
   /// Makes the whole model.
   UNet(const Mesh& mesh, const UNetSpec& spec, std::int64_t samples);
 
-  /// What the whole network makes of images with noise: {samples, pixels, colours} of this rank's
-  /// data and z, and for each sample the number of its diffusion step, in float or double. The
-  /// result, {samples, pixels, outputs} in the type of computation, is the same on all ranks along
-  /// x and y; its first channels are the noise.
-  Tensor predict(const Tensor& images, const Tensor& times, const nn::Batch& batch,
-                 nn::Pass& pass) const;
+  /// Images with noise, {samples, pixels, colours} of this rank's data and z, and for each sample
+  /// the number of its diffusion step, in float or double.
+  struct Noised {
+    Tensor images;
+    Tensor times;
+  };
+  /// What the network makes of images with noise. `hidden` and the result are as those of `run`,
+  /// except that the last stage returns the prediction, {samples, pixels, outputs} in the type of
+  /// computation, the same on all ranks along x and y; its first channels are the noise. Only the
+  /// first stage reads the images.
+  std::vector<Tensor> predict(const std::vector<Tensor>& hidden, const Noised& noised,
+                              const nn::Batch& batch, nn::Pass& pass) const;
 
   std::vector<Tensor> run(const std::vector<Tensor>& hidden, const Input& input, std::int64_t terms,
                           nn::Pass& pass) const override;
@@ -90,11 +97,6 @@ class UNet final : public Part {
     UNetBlock::Inputs inputs_of(const UNetBlockSpec& block);
     void put(const UNetBlockSpec& block, Tensor output);
   };
-  /// What the first stage makes of the images of a part of a batch.
-  struct Noised {
-    Tensor images;
-    Tensor times;
-  };
   /// A part of a batch.
   struct Share {
     nn::Batch batch;
@@ -104,13 +106,15 @@ class UNet final : public Part {
   /// Throws ConfigError unless a batch of this size can be split over the ranks.
   void check(const nn::Batch& batch) const;
   std::vector<Share> split(const nn::Batch& batch, const Tensor& data) const;
+  /// Says which samples the rows of images belong to.
+  void show_images(const Tensor& images, const nn::Batch& batch) const;
   /// Draws times and noise.
   Noised add_noise(const Share& share, bool training) const;
   nn::Flow<State> enter(Noised noised, nn::Pass& pass) const;
   nn::Flow<State> through_blocks(State state, nn::Batch batch, nn::Pass& pass) const;
   nn::Flow<Tensor> leave(Tensor images, nn::Batch batch, nn::Pass& pass) const;
   nn::Flow<Tensor> loss_of(Tensor images, Share share, std::int64_t terms, nn::Pass& pass) const;
-  nn::Flow<Tensor> predict_flow(Noised noised, nn::Batch batch, nn::Pass& pass) const;
+  nn::Flow<State> predict_flow(State state, Noised noised, nn::Batch batch, nn::Pass& pass) const;
   nn::Flow<State> stage_flow(State state, Share share, std::int64_t terms, nn::Pass& pass) const;
   std::vector<State> checkpointed(std::vector<State> states, const std::vector<Share>& shares,
                                   std::int64_t terms, nn::Pass& pass) const;
@@ -118,6 +122,9 @@ class UNet final : public Part {
   /// What goes to the next stage, and what has come from the one before.
   void hand_over(const State& state, std::vector<Tensor>& to) const;
   State take_over(std::vector<Tensor>::const_iterator& next) const;
+  /// The same for all parts of a batch.
+  std::vector<State> take_over(const std::vector<Tensor>& hidden, std::size_t parts) const;
+  std::vector<Tensor> hand_over(const std::vector<State>& states) const;
 
   UNetSpec spec_;
   UNetHandover before_;  // what this stage gets

@@ -107,7 +107,7 @@ Tensor attend(const Mesh& mesh, const Tensor& qkv, const AttentionShape& shape, 
   call->shape = shape;
   call->causal = causal;
   return node(
-      {qkv},
+      call->shape.layer, {qkv},
       [&](const variable_list& in) -> variable_list { return {forward(mesh, in[0], *call)}; },
       [&mesh, call](const variable_list& gradients) -> variable_list {
         return {backward(mesh, gradients[0].contiguous(), *call)};

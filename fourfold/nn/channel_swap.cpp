@@ -107,7 +107,7 @@ std::shared_ptr<ChannelSwap::Begun> ChannelSwap::begin(const std::vector<Tensor>
   begun->options = inputs.front().options();
   begun->count = inputs.size();
   begun->passed = node(
-      inputs,
+      name(), inputs,
       [&](const variable_list& in) -> variable_list {
         call->blocks = transfer_all(in, second_, false);
         return {placeholder(begun->options)};
@@ -123,7 +123,7 @@ Flow<std::vector<Tensor>> ChannelSwap::end(std::shared_ptr<Begun> begun) const {
   FOURFOLD_CHECK(call, name(), ": a swap is ended once");
   const at::TensorOptions options = begun->options;
   variable_list passed = node(
-      std::exchange(begun->passed, {}),
+      name(), std::exchange(begun->passed, {}),
       [&](const variable_list&) -> variable_list {
         call->gathered = gather_all(call->blocks, first_);
         return {placeholder(options)};
@@ -137,7 +137,7 @@ Flow<std::vector<Tensor>> ChannelSwap::end(std::shared_ptr<Begun> begun) const {
   co_await Turn{replicated() && mesh_->size(first_) > 1};
 
   co_return node(
-      passed,
+      name(), passed,
       [&](const variable_list&) -> variable_list { return merge_all(call->gathered, first_); },
       [this, call, options](const variable_list& gradients) -> variable_list {
         call->blocks = transfer_all(gradients, first_, true);

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/nn/columns.hpp"
 
+#include <ATen/ops/empty.h>
+
+#include "fourfold/base/check.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/kernels/column_pieces.hpp"
 #include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
 
 Tensor merge_columns(const Mesh& mesh, const Tensor& stacked, std::int64_t pieces) {
   if (pieces == 1) return stacked;
-  const std::int64_t rows = stacked.size(0) / pieces;
-  const Tensor view = stacked.view({pieces, rows, stacked.size(1)}).permute({1, 0, 2});
-  return tensor::contiguous(mesh, "merge", view).view({rows, -1});
+  FOURFOLD_CHECK_EQ(stacked.size(0) % pieces, 0, "pieces of columns");
+  Tensor rows = at::empty({stacked.size(0) / pieces, pieces * stacked.size(1)}, stacked.options());
+  kernels::merge_pieces(stacked, rows);
+  mesh.compute("merge", tensor::loop_over({rows, stacked}));
+  return rows;
 }
 
 Tensor stack_columns(const Mesh& mesh, const Tensor& rows, std::int64_t pieces) {
   if (pieces == 1) return rows;
-  const Tensor view = rows.view({rows.size(0), pieces, -1}).permute({1, 0, 2});
-  return tensor::contiguous(mesh, "stack", view).view({pieces * rows.size(0), -1});
+  FOURFOLD_CHECK_EQ(rows.size(1) % pieces, 0, "pieces of columns");
+  Tensor stacked = at::empty({pieces * rows.size(0), rows.size(1) / pieces}, rows.options());
+  kernels::stack_pieces(rows, stacked);
+  mesh.compute("stack", tensor::loop_over({stacked, rows}));
+  return stacked;
 }
 
 Tensor own_columns(const Mesh& mesh, const Tensor& rows, const grid::Axes& axes) {

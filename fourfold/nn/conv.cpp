@@ -276,7 +276,7 @@ Flow<Tensor> Conv::flow(std::vector<Tensor> inputs, const Pass& pass) const {
     for (const Tensor& input : inputs) call->inputs.push_back(input.detach());
   }
   variable_list passed = node(
-      first,
+      name(), first,
       [&](const variable_list& in) -> variable_list {
         for (std::size_t i = 0; i < count; ++i) {
           call->gathered_inputs.push_back(gather_input(in[i].detach()));
@@ -293,7 +293,7 @@ Flow<Tensor> Conv::flow(std::vector<Tensor> inputs, const Pass& pass) const {
   co_await Turn{call->gathered_inputs.front().under_way()};
 
   passed = node(
-      passed,
+      name(), passed,
       [&](const variable_list&) -> variable_list {
         if (call->makes_graph() && gathers_input()) pass.in_flight().inputs().passed(call);
         call->output = reduce_output(multiply(*call));
@@ -307,7 +307,7 @@ Flow<Tensor> Conv::flow(std::vector<Tensor> inputs, const Pass& pass) const {
 
   if (bias.defined()) passed.push_back(bias);
   co_return node(
-      passed,
+      name(), passed,
       [&](const variable_list&) -> variable_list {
         Tensor out = call->output.wait();
         if (call->bias.defined()) {

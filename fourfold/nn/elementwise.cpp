@@ -37,7 +37,7 @@ Tensor masked(const Mesh& mesh, const char* name, const Tensor& input, const Mas
 
 Tensor gelu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
   return node(
-      {input},
+      layer, {input},
       [&](const variable_list& in) -> variable_list {
         Tensor out = at::empty_like(in[0]);
         kernels::gelu_forward(in[0], out);
@@ -54,7 +54,7 @@ Tensor gelu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
 
 Tensor silu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
   return node(
-      {input},
+      layer, {input},
       [&](const variable_list& in) -> variable_list {
         Tensor out = at::empty_like(in[0]);
         kernels::silu_forward(in[0], out);
@@ -72,7 +72,7 @@ Tensor silu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
 Tensor swiglu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
   FOURFOLD_CHECK_EQ(input.size(1) % 2, 0, "columns of gate and up");
   return node(
-      {input},
+      layer, {input},
       [&](const variable_list& in) -> variable_list {
         Tensor out = at::empty({input.size(0), input.size(1) / 2}, input.options());
         kernels::swiglu_forward(in[0], out);
@@ -90,7 +90,7 @@ Tensor swiglu(const Mesh& mesh, const Tensor& input, std::string_view layer) {
 
 Tensor residual(const Mesh& mesh, const Tensor& a, const Tensor& b, std::string_view layer) {
   return node(
-      {a, b},
+      layer, {a, b},
       [&](const variable_list& in) -> variable_list {
         Tensor sum = at::add(in[0], in[1]);
         record(mesh, "residual", layer, sum, 1, 3);
@@ -109,7 +109,7 @@ Tensor dropout(const Mesh& mesh, const Tensor& input, double p, kernels::Key key
   if (p == 0) return input;
   const Mask mask{p, key, window, layer};
   return node(
-      {input},
+      mask.layer, {input},
       [&](const variable_list& in) -> variable_list {
         return {masked(mesh, "dropout", in[0], mask)};
       },

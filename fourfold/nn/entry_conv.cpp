@@ -62,7 +62,7 @@ Tensor EntryConv::forward(const Tensor& images, const Pass& pass) const {
   tensor::InFlight& in_flight = pass.in_flight();
   const std::shared_ptr<Parameter::Use> use = weight_->use(in_flight);
   return node(
-      {weight_->leaf(), bias},
+      name(), {weight_->leaf(), bias},
       [&](const variable_list&) -> variable_list {
         return {convolve(images, weight_->gather(in_flight), bias.detach())};
       },

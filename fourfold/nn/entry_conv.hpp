@@ -1,5 +1,6 @@
 // The first convolution of a network: of images with few channels, which all ranks along x and y
-// have. SPDX-License-Identifier: Apache-2.0
+// have.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -109,7 +109,7 @@ Flow<Tensor> ExitConv::flow(Tensor input, const Pass& pass) const {
   call->bias = bias.detach();
   if (call->use) call->input = Saved(input);
   const variable_list passed = node(
-      {input, weight_->leaf(), bias},
+      name(), {input, weight_->leaf(), bias},
       [&](const variable_list& in) -> variable_list {
         call->output = convolve(*call, in[0].detach());
         return {placeholder(options)};
@@ -119,7 +119,7 @@ Flow<Tensor> ExitConv::flow(Tensor input, const Pass& pass) const {
   co_await Turn{call->output.under_way()};
 
   co_return node(
-      passed, [&](const variable_list&) -> variable_list { return {call->output.wait()}; },
+      name(), passed, [&](const variable_list&) -> variable_list { return {call->output.wait()}; },
       [call, options](const variable_list& gradients) -> variable_list {
         call->gradient = gradients[0].contiguous();
         return {placeholder(options)};

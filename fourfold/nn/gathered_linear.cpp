@@ -132,7 +132,7 @@ Flow<Tensor> GatheredLinear::flow(Tensor input, const Pass& pass) const {
   call->bias = bias.detach();
   if (call->use) call->input = Saved(input);
   const variable_list passed = node(
-      {input, weight_->leaf(), bias},
+      name(), {input, weight_->leaf(), bias},
       [&](const variable_list& in) -> variable_list {
         const Tensor own = multiply(*call, in[0].detach());
         const LayerScope scope(name());
@@ -144,7 +144,7 @@ Flow<Tensor> GatheredLinear::flow(Tensor input, const Pass& pass) const {
   co_await Turn{call->output.under_way()};
 
   co_return node(
-      passed,
+      name(), passed,
       [&](const variable_list&) -> variable_list {
         const LayerScope scope(name());
         return {merge_columns(*mesh_, call->output.wait(), mesh_->size(gathered_axes()))};

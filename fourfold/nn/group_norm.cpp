@@ -291,7 +291,7 @@ Flow<std::vector<Tensor>> GroupNorm::flow(std::vector<Tensor> parts, Tensor film
   const at::TensorOptions options = parts.front().options();
   const std::size_t count = parts.size();
   variable_list passed = node(
-      parts,
+      name(), parts,
       [&](const variable_list&) -> variable_list {
         start_forward(*call);
         return {placeholder(options)};
@@ -302,7 +302,7 @@ Flow<std::vector<Tensor>> GroupNorm::flow(std::vector<Tensor> parts, Tensor film
 
   passed.insert(passed.end(), vectors.begin(), vectors.end());
   co_return node(
-      passed, [&](const variable_list&) -> variable_list { return end_forward(*call); },
+      name(), passed, [&](const variable_list&) -> variable_list { return end_forward(*call); },
       [this, call, options, count](const variable_list& gradients) -> variable_list {
         variable_list results = {placeholder(options)};
         const std::vector<Tensor> more = start_backward(

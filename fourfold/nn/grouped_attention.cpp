@@ -301,7 +301,7 @@ Flow<Tensor> GroupedAttention::flow(Tensor qkv, Batch batch, const Pass& pass) c
   call->qkv = qkv.detach();
   const at::TensorOptions options = qkv.options();
   const variable_list passed = node(
-      {qkv},
+      name(), {qkv},
       [&](const variable_list&) -> variable_list {
         const LayerScope scope(name());
         if (shares()) {
@@ -321,7 +321,7 @@ Flow<Tensor> GroupedAttention::flow(Tensor qkv, Batch batch, const Pass& pass) c
                                    call->kv);
   }
   co_return node(
-      passed, [&](const variable_list&) -> variable_list { return {attend(*call)}; },
+      name(), passed, [&](const variable_list&) -> variable_list { return {attend(*call)}; },
       [this, call, options](const variable_list& gradients) -> variable_list {
         backward_attention(*call, gradients[0].contiguous());
         return {placeholder(options)};

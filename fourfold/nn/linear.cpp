@@ -220,7 +220,7 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
   call->bias = bias.defined() ? bias.detach() : Tensor();
   if (call->use) call->input = input.detach();
   variable_list passed = node(
-      {input, weight_->leaf()},
+      spec_.name, {input, weight_->leaf()},
       [&](const variable_list& in) -> variable_list {
         call->gathered_input = gather_input(in[0].detach());
         return {placeholder(options)};
@@ -232,7 +232,7 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
   co_await Turn{call->gathered_input.under_way()};
 
   passed = node(
-      passed,
+      spec_.name, passed,
       [&](const variable_list&) -> variable_list {
         const Tensor rows = call->gathered_input.wait();
         if (call->use && gathers_input()) in_flight.inputs().passed(call);
@@ -247,7 +247,7 @@ Flow<Tensor> Linear::flow(Tensor input, const Pass& pass) const {
 
   if (bias.defined()) passed.push_back(bias);
   co_return node(
-      passed,
+      spec_.name, passed,
       [&](const variable_list&) -> variable_list {
         Tensor out = call->output.wait();
         const bool add_bias = call->bias.defined() && mesh_->size(contract_) > 1;

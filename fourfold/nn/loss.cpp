@@ -32,8 +32,9 @@ struct LossCall {
 
 variable_list loss_gradient(const LossCall& call, Tensor values, const Tensor& gradient) {
   kernels::softmax_loss_gradient(values, call.sums, call.targets, call.here, call.weight);
-  // The gradient is almost always 1, and then the pass over the logits is saved.
-  if (!values.is_meta() && gradient.item<double>() != 1) values.mul_(gradient);
+  // The gradient is almost always 1, and then the pass over the logits is saved where the host can
+  // see it without waiting for a device.
+  if (!gradient.is_cpu() || gradient.item<double>() != 1) values.mul_(gradient);
   call.mesh->compute("loss dI", tensor::loop_over(values, 2, 2));
   return {values};
 }
@@ -45,7 +46,7 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
   FOURFOLD_CHECK_EQ(targets.numel(), logits.size(0), "targets of the loss");
   FOURFOLD_CHECK(targets.scalar_type() == at::kLong && targets.is_contiguous());
   FOURFOLD_CHECK(logits.is_contiguous());
-  kernels::check_tokens(targets, table.spec().vocabulary);
+  if (targets.is_cpu()) kernels::check_tokens(targets, table.spec().vocabulary);
   const comm::Communicator& comm = mesh.comm(table.logit_axes());
   const auto options = logits.options().dtype(kernels::statistics_type(logits.scalar_type()));
   const auto call = std::make_shared<LossCall>();
@@ -71,7 +72,7 @@ Flow<Tensor> cross_entropy_flow(const Mesh& mesh, const VocabularyTable& table, 
   call->sums = sums.wait();
   torch::autograd::impl::bump_version(call->values);  // other uses of the logits fail
   co_return node(
-      {logits},
+      "loss", {logits},
       [&](const variable_list&) -> variable_list {
         return {at::sub(call->sums[0].log(), call->sums[1]).sum().mul_(call->weight)};
       },

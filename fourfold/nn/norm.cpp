@@ -149,14 +149,14 @@ Flow<Tensor> Norm::flow(Tensor input, const Pass& pass) const {
   call->scale = Saved(vectors.front());
   if (mesh_->size(Axis::kX) == 1) {
     co_return node(
-        with(input, vectors),
+        name(), with(input, vectors),
         [&](const variable_list& in) -> variable_list { return {forward_whole(*call, in)}; },
         [this, call](const variable_list& gradients) {
           return backward_whole(*call, gradients[0].contiguous());
         })[0];
   }
   const variable_list passed = node(
-      {input},
+      name(), {input},
       [&](const variable_list& in) -> variable_list {
         start_forward(*call, in[0]);
         return {placeholder(input.options())};
@@ -165,7 +165,7 @@ Flow<Tensor> Norm::flow(Tensor input, const Pass& pass) const {
   co_await Turn{};
 
   co_return node(
-      with(passed[0], vectors),
+      name(), with(passed[0], vectors),
       [&](const variable_list& in) -> variable_list { return {end_forward(*call, in)}; },
       [this, call](const variable_list& gradients) {
         return start_backward(*call, gradients[0].contiguous());

@@ -77,7 +77,7 @@ Tensor Positions::add_to(const Tensor& hidden, const Batch& batch, const Pass& p
                  parameter_->spec().shape[0]);
   tensor::InFlight& in_flight = pass.in_flight();
   return node(
-      {hidden, parameter_->leaf()},
+      parameter_->layer(), {hidden, parameter_->leaf()},
       [&](const variable_list& in) -> variable_list { return {forward(in[0], batch, in_flight)}; },
       [this, batch,
        use = parameter_->use(in_flight)](const variable_list& gradients) -> variable_list {

@@ -41,7 +41,7 @@ Tensor enlarge(const Mesh& mesh, const Tensor& rows, std::int64_t height, std::i
                std::string_view layer) {
   const Resampling resampling{&mesh, height, width, 1, layer};
   return node(
-      {rows},
+      layer, {rows},
       [&](const variable_list& in) -> variable_list {
         return {resampling.spread("enlarge", in[0])};
       },
@@ -56,7 +56,7 @@ Tensor shrink(const Mesh& mesh, const Tensor& rows, std::int64_t height, std::in
                  " pixels cannot be shrunk to a half");
   const Resampling resampling{&mesh, height / 2, width / 2, 0.25, layer};
   return node(
-      {rows},
+      layer, {rows},
       [&](const variable_list& in) -> variable_list {
         return {resampling.collect("shrink", in[0])};
       },

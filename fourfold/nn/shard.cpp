@@ -82,17 +82,20 @@ std::vector<Shard::Rows> Shard::pieces() const {
 
 void Shard::write(const std::function<void(Tensor&, const Rows&)>& write_rows) const {
   const Tensor all = value_.detach();
-  const bool same = precision_.compute == precision_.master;
+  // Values are made by the host, in their place if it is the host's.
+  const bool in_place = precision_.compute == precision_.master && mesh().device() == mesh().host();
   const grid::Range kept = {master_first_,
                             master_first_ + (master_.defined() ? master_.numel() : 0)};
   for (const Rows& piece : pieces()) {
     const Tensor place = all.narrow(0, piece.range.begin, piece.range.size());
     Tensor values =
-        same ? place : at::empty(place.sizes(), place.options().dtype(precision_.master));
+        in_place
+            ? place
+            : at::empty(place.sizes(), at::TensorOptions(precision_.master).device(mesh().host()));
     if (mesh().dry()) return;  // nothing is written, and no other piece takes more memory
     values.zero_();
     write_rows(values, piece);
-    if (same) continue;
+    if (in_place) continue;
     place.copy_(values);
     const grid::Range elements = {piece.range.begin * columns(), piece.range.end * columns()};
     const grid::Range here = grid::intersect(elements, kept);

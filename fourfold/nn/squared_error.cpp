@@ -17,7 +17,7 @@ Tensor squared_error(const Mesh& mesh, const Tensor& prediction, Tensor target,
   const double weight = 1.0 / static_cast<double>(terms);
   // The errors take the place of the target, and later the gradient that of the errors.
   return node(
-      {prediction},
+      "loss", {prediction},
       [&](const variable_list& in) -> variable_list {
         target.sub_(in[0].detach().narrow(1, 0, columns));
         const Tensor sum = target.square().sum().mul_(weight);

@@ -172,7 +172,7 @@ Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias, const Pass& pass) con
   call->bias = bias.defined() ? bias.detach() : Tensor();
   if (call->use) call->input = input.detach();
   variable_list passed = node(
-      {input, weight_->leaf()},
+      weight_->layer(), {input, weight_->leaf()},
       [&](const variable_list& in) -> variable_list {
         call->inputs = input_panels(in[0].detach());
         call->weights = weight_panels();
@@ -189,7 +189,8 @@ Flow<Tensor> SummaProduct::flow(Tensor input, Tensor bias, const Pass& pass) con
 
   if (bias.defined()) passed.push_back(bias);
   co_return node(
-      passed, [&](const variable_list&) -> variable_list { return {multiply(*call)}; },
+      weight_->layer(), passed,
+      [&](const variable_list&) -> variable_list { return {multiply(*call)}; },
       [this, call](const variable_list& gradients) {
         return backward(*call, gradients[0].contiguous());
       })[0];

@@ -142,7 +142,7 @@ Flow<Tensor> TokenTable::logits_flow(Tensor hidden, const Pass& pass) const {
   call->use = parameter_->use(pass.in_flight());
   if (call->use) call->hidden = hidden.detach();
   const variable_list passed = node(
-      {hidden, parameter_->leaf()},
+      spec_.name, {hidden, parameter_->leaf()},
       [&](const variable_list& in) -> variable_list {
         call->rows = collect(in[0].detach());
         return {placeholder(options)};
@@ -154,7 +154,7 @@ Flow<Tensor> TokenTable::logits_flow(Tensor hidden, const Pass& pass) const {
   co_await Turn{call->rows.under_way()};
 
   co_return node(
-      passed,
+      spec_.name, passed,
       [&](const variable_list&) -> variable_list {
         return {multiply(call->rows.wait(), pass.in_flight())};
       },

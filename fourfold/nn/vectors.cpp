@@ -45,6 +45,7 @@ Vectors::Vectors(const Mesh& mesh, Parameters parameters)
 }
 
 std::string_view Vectors::layer() const {
+  if (parameters_.empty()) return {};
   const std::string& first = parameters_.front()->name();
   const std::string& last = parameters_.back()->name();
   const auto end = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
@@ -159,7 +160,7 @@ std::vector<Tensor> Vectors::gather(tensor::InFlight& in_flight) const {
     uses.push_back(parameter->use(in_flight));
   }
   return tensor::node(
-      values,
+      layer(), values,
       [&](const tensor::variable_list&) {
         tensor::variable_list all = in_flight.weights().take(*this);
         for (std::size_t i = 0; i < all.size(); ++i) all[i] = parameters_[i]->trim(all[i]);

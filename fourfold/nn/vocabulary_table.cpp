@@ -16,7 +16,7 @@ double VocabularyTable::flops(const Batch& batch) const {
 
 Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens, const Pass& pass) const {
   FOURFOLD_CHECK(tokens.scalar_type() == at::kLong && tokens.is_contiguous());
-  kernels::check_tokens(tokens, spec_.vocabulary);
+  if (tokens.is_cpu()) kernels::check_tokens(tokens, spec_.vocabulary);
   struct Call {
     std::shared_ptr<Parameter::Use> use;
     Pending rows;
@@ -26,7 +26,7 @@ Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens, const Pass& pass) const
   const at::TensorOptions options = parameter_->leaf().options();
   call->use = parameter_->use(pass.in_flight());
   const variable_list passed = node(
-      {parameter_->leaf()},
+      spec_.name, {parameter_->leaf()},
       [&](const variable_list&) -> variable_list {
         call->rows = start_lookup(tokens, pass.in_flight());
         return {placeholder(options)};
@@ -38,7 +38,8 @@ Flow<Tensor> VocabularyTable::lookup_flow(Tensor tokens, const Pass& pass) const
   co_await Turn{call->rows.under_way()};
 
   co_return node(
-      passed, [&](const variable_list&) -> variable_list { return {end_lookup(call->rows)}; },
+      spec_.name, passed,
+      [&](const variable_list&) -> variable_list { return {end_lookup(call->rows)}; },
       [this, call, options](const variable_list& gradients) -> variable_list {
         call->gradient = start_lookup_gradient(gradients[0].contiguous());
         return {placeholder(options)};

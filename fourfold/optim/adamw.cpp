@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <ATen/ops/zeros.h>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/phase_scope.hpp"
 
@@ -148,9 +150,9 @@ void AdamW::Step::begin_pass(const nn::Parameters& parameters) {
   for (const nn::ParameterPtr& p : parameters) p->collector().begin_pass();
 }
 
-double AdamW::Step::reduce_gradients() {
+Tensor AdamW::Step::reduce_gradients() {
   check("reduce_gradients", State::kPasses, " for a second time");
-  const double squares = optimizer_->reduce_gradients(*in_flight_);
+  Tensor squares = optimizer_->reduce_gradients(*in_flight_);
   state_ = State::kReduced;
   return squares;
 }
@@ -166,7 +168,7 @@ void AdamW::Step::end() {
   if (std::exchange(state_, State::kEnded) != State::kEnded) optimizer_->end_step();
 }
 
-double AdamW::reduce_gradients(tensor::InFlight& in_flight) {
+Tensor AdamW::reduce_gradients(tensor::InFlight& in_flight) {
   drain(in_flight);
   const comm::PhaseScope phase(schedule::Phase::kUpdate);
   for (const FlatGroup& group : groups_) {
@@ -174,10 +176,10 @@ double AdamW::reduce_gradients(tensor::InFlight& in_flight) {
   }
   // The groups are in the order in which the backward pass completes them. Groups whose sum has not
   // begun start it here.
-  double squares = 0;
+  const Tensor squares = at::zeros({}, at::TensorOptions(at::kDouble).device(mesh_->device()));
   for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) {
     group->reduce_gradients();
-    squares += group->sum_of_squares();
+    group->add_squares_to(squares);
   }
   return squares;
 }
@@ -214,6 +216,20 @@ void AdamW::gather_values() {
 void AdamW::exchange_mean() {
   if (in_step_) throw InvariantError("exchange_mean within a step");
   for (FlatGroup& group : groups_) group.exchange_mean();
+  gather_values();
+}
+
+std::vector<StatePiece> AdamW::state(StateOf which) {
+  if (in_step_) throw InvariantError("the optimizer's state within a step");
+  std::vector<StatePiece> all;
+  for (FlatGroup& group : groups_) {
+    for (StatePiece& piece : group.state(which)) all.push_back(std::move(piece));
+  }
+  return all;
+}
+
+void AdamW::restored() {
+  for (FlatGroup& group : groups_) group.restored();
   gather_values();
 }
 

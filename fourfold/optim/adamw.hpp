@@ -52,11 +52,17 @@ class AdamW {
   /// when no mean is kept, or within a step.
   void exchange_mean();
 
+  /// What this rank keeps of the state of all parameters, outside of steps. Whoever replaces all of
+  /// `state(StateOf::kOwn)` must call `restored` on all ranks afterwards, which gathers the values
+  /// as an update does.
+  std::vector<StatePiece> state(StateOf which);
+  void restored();
+
   /// Must be called after `reduce_gradients`.
   Health gradient_health(const nn::Parameter& parameter) const;
 
  private:
-  double reduce_gradients(tensor::InFlight& in_flight);
+  Tensor reduce_gradients(tensor::InFlight& in_flight);
   void update(std::int64_t number, double rate, double gradient_scale);
   void end_step();
 
@@ -76,7 +82,7 @@ class AdamW {
 ///       step.begin_pass();
 ///       loss_of(...).backward();
 ///     }
-///     const double squares = step.reduce_gradients();
+///     const double squares = step.reduce_gradients().item<double>();
 ///     step.update(number, rate, scale);
 ///
 /// If a step is destroyed before its update, for instance by an exception, the parameters stay as
@@ -93,9 +99,9 @@ class AdamW::Step {
   void begin_pass(const nn::Parameters& parameters);
 
   /// Must be called after the last backward pass. Sums the gradients over the replicas. Returns
-  /// this rank's share of the square of their global norm: the sum over all ranks counts every
-  /// element once.
-  double reduce_gradients();
+  /// this rank's share of the square of their global norm, as one number of type double on the
+  /// device, which nobody has read yet: the sum over all ranks counts every element once.
+  Tensor reduce_gradients();
 
   /// Changes the parameters, and ends the step. `number` is the number of the step and counts from
   /// 1. The gradient is multiplied by `gradient_scale`.

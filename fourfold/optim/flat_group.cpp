@@ -82,7 +82,7 @@ comm::Priority FlatGroup::priority() const {
 /// the master type is another one, this rank's part in the master type.
 void FlatGroup::place_values() {
   const bool same = values_.scalar_type() == own_values_.scalar_type();
-  const grid::Range mine = zero_ == Zero::kNothing ? grid::Range{0, count_} : part_range();
+  const grid::Range mine = own_range();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     nn::Parameter& p = *parameters_[i];
     const std::int64_t begin = begins_[i];
@@ -204,18 +204,17 @@ void FlatGroup::reduce_gradients() {
                                           comm::ReduceOp::kSum, priority());
 }
 
-double FlatGroup::sum_of_squares() {
+void FlatGroup::add_squares_to(const Tensor& sum) {
   reduction_.wait();
   const Tensor counted = zero_ == Zero::kNothing ? part(own_gradients_) : own_gradients_;
-  const double sum = kernels::sum_of_squares(counted);
+  sum.add_(kernels::sum_of_squares(counted));
   mesh_->compute("norm of gradients", tensor::loop_over(counted, 1, 2));
-  return sum;
 }
 
 Health FlatGroup::health(std::size_t index) const {
   const std::int64_t begin = begins_[index];
   const grid::Range all{begin, begin + parameters_[index]->size()};
-  const grid::Range summed = zero_ == Zero::kNothing ? grid::Range{0, count_} : part_range();
+  const grid::Range summed = own_range();
   const grid::Range own = grid::intersect(all, summed);
   const auto finite = [](const Tensor& elements) {
     return elements.numel() == 0 || elements.isfinite().all().item<bool>();
@@ -270,6 +269,34 @@ void FlatGroup::exchange_mean() {
   begin_mean();
   const bool same = values_.scalar_type() == own_values_.scalar_type();
   kernels::exchange(own_values_, value_mean_, same ? own_values_ : own(values_));
+}
+
+std::vector<StatePiece> FlatGroup::state(StateOf which) {
+  FOURFOLD_CHECK(in_flight_ == nullptr, "a step is under way");
+  begin_mean();
+  const grid::Range mine = own_range();
+  const grid::Range wanted = which == StateOf::kOwn ? mine : part_range();
+  std::vector<StatePiece> pieces;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const std::int64_t begin = begins_[i];
+    const grid::Range here = grid::intersect({begin, begin + parameters_[i]->size()}, wanted);
+    if (here.empty()) continue;
+    const auto of = [&](const Tensor& own) {
+      return own.defined() ? own.narrow(0, here.begin - mine.begin, here.size()) : Tensor();
+    };
+    pieces.push_back({parameters_[i],
+                      {here.begin - begin, here.end - begin},
+                      of(own_values_),
+                      of(mean_),
+                      of(square_),
+                      of(value_mean_)});
+  }
+  return pieces;
+}
+
+void FlatGroup::restored() {
+  has_mean_ = true;
+  if (values_.scalar_type() != own_values_.scalar_type()) own(values_).copy_(own_values_);
 }
 
 void FlatGroup::gather_values() {

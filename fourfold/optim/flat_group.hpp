@@ -26,6 +26,23 @@ enum class Zero {
 /// over all replicas. If a gradient is bad only there, another rank may have caused it.
 enum class Health { kFinite, kBadInOwnPart, kBad };
 
+/// A part of the state of a parameter: some elements of its shard, in row-major order, as flat
+/// tensors of the master type. They are this rank's own memory.
+struct StatePiece {
+  nn::ParameterPtr parameter;
+  grid::Range elements;
+  Tensor value;
+  Tensor mean;        ///< AdamW's, of the gradient
+  Tensor square;      ///< the same of its square
+  Tensor value_mean;  ///< undefined if no mean of the values is kept
+};
+
+/// Which part of the state a rank is asked for.
+enum class StateOf {
+  kOwn,   ///< all that the rank keeps
+  kOnce,  ///< of what several ranks keep, each element on one of them
+};
+
 /// Parameters of one type and with the same replicas. They lie in one piece of memory, each at a
 /// multiple of kAlignment elements. Their gradients lie in another piece.
 class FlatGroup final : private nn::GradientSink {
@@ -48,9 +65,9 @@ class FlatGroup final : private nn::GradientSink {
   void end_step();
   /// Begins the sum over the replicas if it has not begun.
   void reduce_gradients();
-  /// The sum of squares of a part of the summed gradients; waits for the sum. Over all replicas
-  /// every element counts once.
-  double sum_of_squares();
+  /// Adds the sum of squares of a part of the summed gradients to `sum`, one number of type double
+  /// on the device; waits for the summed gradients. Over all replicas every element counts once.
+  void add_squares_to(const Tensor& sum);
 
   void update(kernels::AdamStep step);
   /// Gathers the new values. The parameters wait for them when they are used next, or, with
@@ -58,6 +75,11 @@ class FlatGroup final : private nn::GradientSink {
   void gather_values();
   /// Exchanges the values with their mean, on this rank; `gather_values` must follow.
   void exchange_mean();
+
+  /// What this rank keeps of the state of all parameters.
+  std::vector<StatePiece> state(StateOf which);
+  /// Says that all of `state(StateOf::kOwn)` was replaced; `gather_values` must follow.
+  void restored();
 
   const nn::Parameters& parameters() const { return parameters_; }
   Health health(std::size_t index) const;
@@ -72,6 +94,9 @@ class FlatGroup final : private nn::GradientSink {
   grid::Range part_range() const;
   /// The part of such a tensor that this rank updates.
   Tensor own(const Tensor& all) const { return zero_ == Zero::kNothing ? all : part(all); }
+  grid::Range own_range() const {
+    return zero_ == Zero::kNothing ? grid::Range{0, count_} : part_range();
+  }
   void expect_values(comm::Work work);
   void begin_mean();
   void place_values();

@@ -215,17 +215,6 @@ class Preparation {
     }
   }
 
-  /// The groups of a host that have different indices along data and pipe, and do not communicate
-  /// with each other in this operation.
-  int apart_of(const Issue& issue) const {
-    std::vector<Axis> axes;
-    for (const Axis axis : {Axis::kData, Axis::kPipe}) {
-      if (!issue.axes.contains(axis) && grid_.size(axis) > 1) axes.push_back(axis);
-    }
-    if (axes.empty()) return 1;
-    return cluster::shape_of(grid_, grid::Axes(axes), cluster_.gpus_per_host).per_host;
-  }
-
   /// Each of the groups that use the NICs in turn sends faster than all of them at once.
   OperationTime in_turn(const OperationTime& together, const Collective& c,
                         const cluster::GroupShape& shape, int apart) const {
@@ -259,7 +248,8 @@ class Preparation {
     const auto [entry, added] = times_.try_emplace(key);
     if (added) {
       const cluster::GroupShape& shape = shapes_[key.shape];
-      entry->second = in_turn(time_of(c, shape, cluster_), c, shape, apart_of(issue));
+      entry->second = in_turn(time_of(c, shape, cluster_), c, shape,
+                              groups_in_turn(grid_, issue.axes, cluster_.gpus_per_host));
     }
     return entry->second;
   }
@@ -291,6 +281,18 @@ class Preparation {
 };
 
 }  // namespace
+
+int groups_in_turn(const grid::Grid& grid, const grid::Axes& axes, int gpus_per_host) {
+  // A pipeline gathers weights and sums gradients along z when a step begins and ends: then all
+  // replicas have just waited for each other, and come to their NICs at the same time.
+  const bool at_once = grid.size(Axis::kPipe) > 1 && axes.contains(Axis::kZ);
+  std::vector<Axis> apart;
+  for (const Axis axis : {Axis::kData, Axis::kPipe}) {
+    if (axes.contains(axis) || grid.size(axis) == 1) continue;
+    if (axis == Axis::kPipe || !at_once) apart.push_back(axis);
+  }
+  return apart.empty() ? 1 : cluster::shape_of(grid, grid::Axes(apart), gpus_per_host).per_host;
+}
 
 Program prepare(const std::vector<schedule::Schedule>& places, const grid::Grid& grid,
                 const cluster::Cluster& cluster) {

@@ -62,6 +62,10 @@ struct Program {
   std::vector<NicTime> in;
 };
 
+/// The groups over `axes` on a host that use its NICs in turn: those with different indices along
+/// data and pipe that do not communicate with each other in the operation.
+int groups_in_turn(const grid::Grid& grid, const grid::Axes& axes, int gpus_per_host);
+
 /// The schedule at index i is that of the ranks whose index along pipe is i. One schedule alone,
 /// without operations over pipe, may be that of any place. The schedules must outlive the program.
 /// Throws InvariantError when they do not belong together.

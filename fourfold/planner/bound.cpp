@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 #include "fourfold/config/strategy.hpp"
@@ -53,6 +54,18 @@ void add_linear(AxisBytes& bytes, const ForwardProduct& product, const Candidate
   const double weight = in * out / (shape.contract * shape.produce);
   // A pipeline may keep gathered weights from pass to pass, and sum their gradients once.
   bytes[grid::index_of(Axis::kZ)] += times * (c.sizes.pipe > 1 ? 1 : shape.passes) * 2 * weight;
+  bytes[grid::index_of(Axis::kData)] += times * 2 * weight / c.sizes.z;
+}
+
+/// The weights of a convolution as those of a linear layer; its activations are counted for the
+/// whole model.
+void add_weights(AxisBytes& bytes, const ForwardProduct& product, const Candidate& c,
+                 double passes) {
+  const auto size = static_cast<double>(schedule::size_of(product.dtype));
+  const auto times = static_cast<double>(product.times) * size / c.sizes.pipe;
+  const double weight = static_cast<double>(product.extent.k) *
+                        static_cast<double>(product.extent.n) / (c.sizes.x * c.sizes.y);
+  bytes[grid::index_of(Axis::kZ)] += times * (c.sizes.pipe > 1 ? 1 : passes) * 2 * weight;
   bytes[grid::index_of(Axis::kData)] += times * 2 * weight / c.sizes.z;
 }
 
@@ -144,15 +157,20 @@ AxisLinks links_of(const grid::Grid& grid, const cluster::Cluster& cluster) {
   return links;
 }
 
-/// Both ways to lay out a layer: only the shorter one is a bound.
+/// Both ways to lay out a layer: only the shorter one is a bound. Where blocks are not alike,
+/// layers are laid out as the model's dry run shows.
 Seconds link_bound(const Workload& load, const Candidate& c, std::int64_t batch,
                    const AxisLinks& links) {
   if (config::strategy_of(c.strategy).summa) return {};
   const auto split = static_cast<double>(c.sizes.data) * c.sizes.z;
   const double passes = static_cast<double>(batch) / static_cast<double>(c.micro_batch);
   AxisBytes least{};
+  const double activations = static_cast<double>(batch) / split / c.sizes.pipe;
+  least[grid::index_of(Axis::kX)] += activations * load.bytes_along_x / c.sizes.y;
+  least[grid::index_of(Axis::kY)] += activations * load.bytes_along_y / c.sizes.x;
   for (const ForwardProduct& product : load.products) {
-    if (!product.linear) continue;
+    if (product.conv) add_weights(least, product, c, passes);
+    if (!product.linear || !load.alike) continue;
     std::array<AxisBytes, 2> ways{};
     for (const bool transposed : {false, true}) {
       const Shape shape{static_cast<double>(batch) / split, passes,
@@ -317,14 +335,37 @@ void compute_again(PassTime& pass) {
   pass.backward += pass.forward;
 }
 
-/// Where blocks are not alike, a profile is one of all of them. The place of a pipeline that takes
-/// longest takes at least as long as all take on average.
-Seconds bound_of_unlike(Profile& profile, const config::Config& config, const Candidate& c,
-                        const cluster::Cluster& cluster) {
+/// The samples of a rank in a pass of the candidate, relative to those of the profile.
+double part_of(const Profile& profile, const Candidate& c) {
+  const double split = static_cast<double>(c.sizes.data) * c.sizes.z;
+  return static_cast<double>(c.micro_batch) / (split * static_cast<double>(profile.samples()));
+}
+
+/// The times of a pass of the candidate, or less: a pass of fewer samples than the profile's takes
+/// at least its share of the time, since latency, weights and smaller products only add to it.
+PassTime pass_of(Profile& profile, const Candidate& c, const cluster::Cluster& cluster) {
   PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
   if (c.checkpoint && !profile.checkpoint()) compute_again(pass);
+  const double part = part_of(profile, c);
+  for (double* time : {&pass.block, &pass.kept, &pass.forward, &pass.backward, &pass.outside,
+                       &pass.inside_load, &pass.nic_load}) {
+    *time *= part;
+  }
+  return pass;
+}
+
+/// Where blocks are not alike, a profile is one of all of them. A place of a pipeline runs its part
+/// of all passes, and waits for the parts of one pass of all places before it: before its first
+/// unit forward, and after its last one backward. The longest such time is shortest if all of them
+/// are equal, so that each place has 1 - 1/passes of the place before it. Stages of several chunks
+/// may be as short as one likes, so there only the mean of all places is sure.
+Seconds bound_of_unlike(Profile& profile, const config::Config& config, const Candidate& c,
+                        const cluster::Cluster& cluster) {
+  const PassTime pass = pass_of(profile, c, cluster);
   const auto passes = static_cast<double>(config.train.batch / c.micro_batch);
-  return Seconds(kInexact * passes * std::min(pass.block, pass.kept) / c.sizes.pipe);
+  const double places = c.sizes.pipe;
+  const double turns = c.chunks > 1 ? passes / places : 1 / (1 - std::pow(1 - 1 / passes, places));
+  return Seconds(kInexact * turns * std::min(pass.block, pass.kept));
 }
 
 }  // namespace
@@ -338,8 +379,7 @@ Seconds lower_bound(Profile& profile, const Workload& load, const config::Config
   const double blocks = amount.blocks();
   const double passes = amount.passes;
   const int places = c.sizes.pipe;
-  PassTime pass = profile.time(grid::Grid(c.sizes, c.placement), cluster);
-  if (c.checkpoint && !profile.checkpoint()) compute_again(pass);
+  const PassTime pass = pass_of(profile, c, cluster);
   const bool along_z = c.sizes.z > 1 && !config::strategy_of(c.strategy).summa;
   const double bytes = bytes_of_block(profile.memory(), config, c);
   const double block =
@@ -427,9 +467,9 @@ bool holds_sums(const Candidate& c, std::int64_t passes) {
 Bytes least_memory(const Profile& profile, const Workload& load, const config::Config& config,
                    const Candidate& c) {
   const PassMemory& pass = profile.memory();
-  if (!load.alike && c.sizes.pipe > 1) {
+  if (!load.alike) {
     // The place that needs the most needs at least as much as all need on average.
-    const double held = pass.first / c.sizes.pipe;
+    const double held = part_of(profile, c) * pass.first / c.sizes.pipe;
     return Bytes(static_cast<std::int64_t>(weights_of_rank(load, c) + held));
   }
   const Amount amount(load, config, c);

@@ -25,7 +25,7 @@ AxisLinks links_of(const grid::Grid& grid, const cluster::Cluster& cluster);
 /// with the idle time of a pipeline. No placement is shorter.
 Seconds compute_bound(const Workload& load, const Candidate& candidate, std::int64_t batch,
                       const cluster::Cluster& cluster);
-/// The bytes of its linear layers on the links of its host.
+/// The bytes of its layers on the links of its host.
 Seconds link_bound(const Workload& load, const Candidate& candidate, std::int64_t batch,
                    const AxisLinks& links);
 /// The longer of both, which needs no dry run. Everything else (norms, latency, waits, the update)
@@ -35,7 +35,8 @@ Seconds lower_bound(const Workload& load, const Candidate& candidate, std::int64
 
 /// A longer bound, which knows what a block costs with all its waits. Left out is what is done
 /// along data and pipe, except for its bytes, the idle time of a pipeline and the update. A profile
-/// without checkpointing gives a bound for a candidate with it, too.
+/// without checkpointing gives a bound for a candidate with it, and one with more samples in a pass
+/// a bound for a candidate with fewer.
 Seconds lower_bound(Profile& profile, const Workload& load, const config::Config& config,
                     const Candidate& candidate, const cluster::Cluster& cluster);
 

@@ -12,9 +12,13 @@
 #include "fourfold/base/host_memory.hpp"
 #include "fourfold/nn/attention.hpp"
 #include "fourfold/planner/measure_links.hpp"
+#include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/product.hpp"
+#include "fourfold/tensor/transfer.hpp"
 #include "fourfold/train/device.hpp"
+#include "fourfold/train/gpu.hpp"
+#include "fourfold/train/rank_memory.hpp"
 
 namespace fourfold::planner {
 
@@ -42,19 +46,18 @@ namespace {
 class DeviceProbe {
  public:
   DeviceProbe(comm::World& world, const comm::Communicator& everyone, const CalibrationSpec& spec)
-      : everyone_(&everyone), spec_(&spec), mesh_(world, grid::Grid({.x = world.size()})) {
+      : everyone_(&everyone),
+        spec_(&spec),
+        mesh_(world, grid::Grid({.x = world.size()}), {}, train::open_device(world, spec.device)) {
     meter_.emplace();
     device_.emplace(world, spec.device, *meter_);
   }
 
   cluster::Device run() {
     cluster::Device device;
-    device.name = spec_->device.gflops > 0 ? "emulated device" : "processor";
-    const double memory = spec_->device.memory_gib;
-    constexpr double kGib = 1 << 30;
-    device.memory = memory > 0 ? Bytes(static_cast<std::int64_t>(memory * kGib))
-                               : Bytes(host_memory().total.value() / std::max(1, here_));
-    device.usable_memory = memory > 0 ? 1 : 0.875;
+    device.name = on_gpu() ? "GPU" : spec_->device.gflops > 0 ? "emulated device" : "processor";
+    device.memory = memory();
+    device.usable_memory = spec_->device.memory_gib > 0 ? 1 : 0.875;
     device.kernel_start = time_of_copy(16);
     device.memory_bandwidth = copy_bandwidth(device.kernel_start);
     const std::vector<cluster::ProductPoint> rates = product_rates(DType::kF32);
@@ -73,12 +76,16 @@ class DeviceProbe {
   void set_ranks_here(int ranks) { here_ = ranks; }
   const tensor::Mesh& mesh() const { return mesh_; }
 
+  at::TensorOptions options(at::ScalarType type) const {
+    return at::TensorOptions(type).device(mesh_.device());
+  }
+
   /// Pieces of compute of about two milliseconds.
   Work short_work(FlopsPerSecond rate) {
     const double side = std::cbrt(2e-3 * rate.value() / 2);
     const auto whole = std::max<std::int64_t>(1, static_cast<std::int64_t>(side));
-    const Tensor a = at::ones({whole, whole}, at::kFloat);
-    const Tensor out = at::empty({whole, whole}, at::kFloat);
+    const Tensor a = at::ones({whole, whole}, options(at::kFloat));
+    const Tensor out = at::empty({whole, whole}, options(at::kFloat));
     return [this, a, out](int times, const std::function<void()>& after_each) {
       device_->begin_step();
       for (int i = 0; i < times; ++i) {
@@ -86,24 +93,34 @@ class DeviceProbe {
         tensor::product(mesh_, "product", result, a, a);
         after_each();
       }
+      tensor::wait_for_device(mesh_.device());
       device_->end_step();
     };
   }
 
   Seconds product_time(DType dtype, std::int64_t side) {
-    const auto options = at::TensorOptions(tensor::scalar_type_of(dtype));
-    const Tensor a = at::ones({side, side}, options);
-    Tensor out = at::empty({side, side}, options);
+    const at::ScalarType type = tensor::scalar_type_of(dtype);
+    const Tensor a = at::ones({side, side}, options(type));
+    Tensor out = at::empty({side, side}, options(type));
     return timed([&] { tensor::product(mesh_, "product", out, a, a); });
   }
 
  private:
+  bool on_gpu() const { return mesh_.device().is_cuda(); }
+
+  Bytes memory() const {
+    if (spec_->device.memory_gib > 0) return train::memory_of_device(spec_->device);
+    if (on_gpu()) return train::gpu_memory();
+    return Bytes(host_memory().total.value() / std::max(1, here_));
+  }
+
   /// Repeats short work, so that the clock is fine enough.
   Seconds timed(const std::function<void()>& work) {
     const auto times = [&](int count) {
       device_->begin_step();
       const Seconds begin = now();
       for (int i = 0; i < count; ++i) work();
+      tensor::wait_for_device(mesh_.device());
       const Seconds time = now() - begin;
       device_->end_step();
       return time;
@@ -113,7 +130,7 @@ class DeviceProbe {
     std::array<double, 1> count = {std::clamp(0.02 / first, 1.0, 1e5)};
     everyone_->all_reduce(comm::view(count), comm::ReduceOp::kMax).wait();
     const int repeat = static_cast<int>(count[0]);
-    return slowest(*everyone_, spec_->rounds, [&] { times(repeat); }) * (1.0 / repeat);
+    return fastest(*everyone_, spec_->rounds, [&] { times(repeat); }) * (1.0 / repeat);
   }
 
   double rate_of(DType dtype, std::int64_t side) {
@@ -125,7 +142,8 @@ class DeviceProbe {
   std::vector<cluster::ProductPoint> product_rates(DType dtype) {
     constexpr double kTooLong = 0.1;
     std::vector<cluster::ProductPoint> points;
-    for (std::int64_t side = 16; side <= 1024; side *= 2) {
+    const std::int64_t largest = on_gpu() ? 8192 : 1024;
+    for (std::int64_t side = 16; side <= largest; side *= 2) {
       show(concat("products of ", side));
       const double rate = rate_of(dtype, side);
       points.push_back({side, rate});
@@ -136,8 +154,8 @@ class DeviceProbe {
   }
 
   Seconds time_of_copy(std::int64_t count) {
-    const Tensor from = at::ones({count}, at::kFloat);
-    Tensor to = at::empty({count}, at::kFloat);
+    const Tensor from = at::ones({count}, options(at::kFloat));
+    Tensor to = at::empty({count}, options(at::kFloat));
     const schedule::Arithmetic work{.dtype = DType::kF32,
                                     .bytes = Bytes(2 * static_cast<std::int64_t>(from.nbytes()))};
     return timed([&] {
@@ -148,9 +166,9 @@ class DeviceProbe {
 
   BytesPerSecond copy_bandwidth(Seconds start) {
     show("the memory");
-    constexpr std::int64_t kCount = 4 << 20;  // larger than a core's cache
-    const Seconds time = time_of_copy(kCount) - start;
-    return Bytes(2 * kCount * 4) / std::max(time, Seconds(1e-9));
+    const std::int64_t count = on_gpu() ? 128 << 20 : 4 << 20;  // larger than a core's cache
+    const Seconds time = time_of_copy(count) - start;
+    return Bytes(2 * count * 4) / std::max(time, Seconds(1e-9));
   }
 
   double attention_rate() {
@@ -160,7 +178,7 @@ class DeviceProbe {
     shape.context = 256;
     shape.heads = shape.all_heads = 2;
     shape.head_size = 64;
-    const Tensor qkv = at::ones({256, 3 * 2 * 64}, at::kFloat);
+    const Tensor qkv = at::ones({256, 3 * 2 * 64}, options(at::kFloat));
     const at::NoGradGuard no_graph;
     const Seconds time = timed([&] { nn::causal_attention(mesh_, qkv, shape); });
     const double flops = 2.0 * 2 * 256 * 256 * 2 * 64;
@@ -184,20 +202,20 @@ double slowdown_of(DeviceProbe& probe, const comm::Communicator& everyone) {
   if (everyone.size() == 1) return 1;
   constexpr std::int64_t kSide = 128;
   const double alone = probe.product_time(DType::kF32, kSide).value();
-  std::vector<float> data(1 << 20, 1.F);
+  const Tensor data = at::ones({1 << 20}, probe.options(at::kFloat));
   double with = 0;
   {
     comm::Work work =
-        everyone.all_reduce(comm::view(data), comm::ReduceOp::kSum, comm::Priority::kBackground);
-    const auto options = at::TensorOptions(at::kFloat);
-    const Tensor a = at::ones({kSide, kSide}, options);
-    Tensor out = at::empty({kSide, kSide}, options);
+        everyone.all_reduce(tensor::view(data), comm::ReduceOp::kSum, comm::Priority::kBackground);
+    const Tensor a = at::ones({kSide, kSide}, probe.options(at::kFloat));
+    Tensor out = at::empty({kSide, kSide}, probe.options(at::kFloat));
     int count = 0;
     const Seconds begin = now();
     while (count < 4 || (!work.test() && count < 10000)) {
       tensor::product(probe.mesh(), "product", out, a, a);
       ++count;
     }
+    tensor::wait_for_device(probe.mesh().device());
     with = (now() - begin).value() / count;
     work.wait();
   }
@@ -245,8 +263,9 @@ cluster::Cluster calibrate(comm::World& world, const CalibrationSpec& spec) {
   probe.set_ranks_here(result.gpus_per_host);
   result.device = probe.run();
   result.network.library = cluster::Library::kFourfold;
-  result.network.measured = measure_groups(world, everyone, result.gpus_per_host, spec.rounds,
-                                           probe.short_work(result.device.f32), spec.show);
+  result.network.measured =
+      measure_groups(world, everyone, result.gpus_per_host, spec.rounds,
+                     probe.short_work(result.device.f32), spec.show, probe.mesh().device());
   summarise_links(result.network);
   if (spec.show && world.rank() == 0) spec.show("compute while ranks communicate");
   result.device.slowdown = slowdown_of(probe, everyone);

@@ -23,6 +23,7 @@ namespace {
 std::string cache_file(const comm::World& world, const config::DeviceConfig& device) {
   std::string name =
       concat(world.host(0), "-", world.size(), "-ranks-", ranks_per_host(world), "-a-host");
+  if (device.kind != config::DeviceKind::kCpu) name += concat("-", to_string(device.kind));
   if (device.gflops > 0) name += concat("-", device.gflops, "-gflops");
   if (device.gbytes_per_second > 0) name += concat("-", device.gbytes_per_second, "-gbytes");
   for (char& letter : name) {

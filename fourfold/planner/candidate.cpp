@@ -12,7 +12,6 @@ namespace fourfold::planner {
 using config::Activations;
 using config::Config;
 using config::Strategy;
-using grid::Axis;
 using grid::Sizes;
 
 Config apply(Config config, const Candidate& candidate) {
@@ -213,7 +212,8 @@ Candidates candidates_of(const Config& config, const Strategy& strategy, int ran
     return all.take();
   }
   for (const Sizes& sizes : grid::factorisations(ranks, strategy.axes)) {
-    if (is_typical(strategy, sizes)) all.add_sizes(sizes);
+    const bool kept = freedom.pipe || sizes.pipe == config.parallel.sizes.pipe;
+    if (kept && is_typical(strategy, sizes)) all.add_sizes(sizes);
   }
   return all.take();
 }

@@ -38,6 +38,7 @@ std::string settings_of(const Candidate& candidate, std::int64_t batch);
 /// What the search may choose. What it may not choose stays as in the configuration.
 struct Freedom {
   bool grid = true;  ///< the sizes of the axes
+  bool pipe = true;  ///< the size of the axis pipe
   bool placement = true;
   bool activations = true;
   bool checkpoint = true;

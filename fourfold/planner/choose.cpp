@@ -11,6 +11,7 @@
 #include "fourfold/planner/measure_links.hpp"
 #include "fourfold/planner/predict.hpp"
 #include "fourfold/planner/search.hpp"
+#include "fourfold/train/gpu.hpp"
 #include "fourfold/train/settle.hpp"
 #include "fourfold/train/shared_grid.hpp"
 
@@ -23,11 +24,11 @@ namespace {
 
 /// Whether the group of all ranks is about as fast as it was.
 bool still_right(comm::World& world, const comm::Communicator& everyone,
-                 const cluster::Cluster& known) {
+                 const cluster::Cluster& known, c10::Device device) {
   constexpr double kMuch = 1.5;
   const cluster::GroupShape shape =
       cluster::shape_of(grid::Grid({.x = world.size()}), grid::Axis::kX, known.gpus_per_host);
-  const cluster::MeasuredGroup now = measure_group(everyone, everyone, shape, 3);
+  const cluster::MeasuredGroup now = measure_group(everyone, everyone, shape, 3, {}, device);
   const double before = known.link(shape).bandwidth.value();
   const double ratio = now.bandwidth.value() / before;
   return ratio > 1 / kMuch && ratio < kMuch;
@@ -52,8 +53,19 @@ bool fits_nowhere(const Config& config, const SearchSpec& spec) {
   });
 }
 
-std::string describe(const SearchResult& found, int ranks) {
-  const Predicted& best = found.plans.front();
+/// Plans whose predictions are close to each other differ by less than predictions err. What errs
+/// are waits, and mostly they take longer than predicted: so of such plans the one that waits less
+/// is the better choice.
+const Predicted& surest(const std::vector<Predicted>& plans) {
+  constexpr double kLonger = 1.25;  // waits
+  const auto doubted = [](const Predicted& plan) {
+    return plan.compute.value() + kLonger * plan.exposed.value();
+  };
+  return *std::min_element(plans.begin(), plans.end(),
+                           [&](const auto& a, const auto& b) { return doubted(a) < doubted(b); });
+}
+
+std::string describe(const Predicted& best, const SearchResult& found, int ranks) {
   return concat("the plan for ", ranks, " ranks: ", to_string(best.candidate), "; predicted step ",
                 best.step, ", ", best.exposed, " of it waiting, ", best.memory,
                 " of tensors a rank (", found.evaluated, " of ", found.considered,
@@ -68,7 +80,10 @@ cluster::Cluster this_cluster(comm::World& world, const config::DeviceConfig& de
       world.communicator(grid::Grid({.x = world.size()}).everyone(world.rank()));
   const bool first = world.rank() == 0;
   if (std::optional<cluster::Cluster> known = cached_cluster(world, device)) {
-    if (world.size() == 1 || still_right(world, everyone, *known)) return *known;
+    if (world.size() == 1 ||
+        still_right(world, everyone, *known, train::open_device(world, device))) {
+      return *known;
+    }
   }
   if (first && console.say) console.say("measuring this machine once, for the plan");
   cluster::Cluster found = calibrate(world, {.device = device, .rounds = 3, .show = console.show});
@@ -80,7 +95,7 @@ std::string choose(comm::World& world, Config& config, std::optional<train::Pred
                    const train::Console& console) {
   SearchSpec spec;
   spec.ranks = world.size();
-  spec.top = 1;
+  spec.top = 8;
   spec.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   spec.freedom = freedom_of(config.parallel.kept);
   const bool named = config.parallel.strategy != config::kAuto || config.parallel.given;
@@ -100,10 +115,10 @@ std::string choose(comm::World& world, Config& config, std::optional<train::Pred
       mine.parallel.strategy = "4d";
       return train::settle_grid(mine, world.size(), memory);  // says what is missing
     }
-    const Predicted& best = found.plans.front();
+    const Predicted& best = surest(found.plans);
     mine = apply(mine, best.candidate);
     predicted = prediction_of(mine, cluster);
-    return describe(found, world.size());
+    return describe(best, found, world.size());
   });
 }
 

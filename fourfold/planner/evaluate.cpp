@@ -98,10 +98,11 @@ Blocks shortened(Blocks blocks, std::int64_t smallest) {
 }  // namespace
 
 Recorded record(const config::Config& config, const Candidate& candidate, const Reduced& size,
-                int first_places, Recorded known) {
+                int first_places, Recorded known, const SharedNames& names) {
   Candidate small = candidate;
   small.sizes.pipe = size.places;
   train::Recipe recipe = train::recipe_of(apply(config, small));
+  recipe.gather_names = names;
   const Blocks whole = stages_of(*recipe.model, candidate, size.places);
   const Blocks blocks = shortened(whole, size.blocks);
   // The same share of the weights of a rank can be kept, and its weights are as many segments
@@ -123,9 +124,8 @@ Recorded record(const config::Config& config, const Candidate& candidate, const 
   Recorded recorded = std::move(known);
   const int recorded_places = first_places > 0 ? first_places : size.places;
   for (int place = static_cast<int>(recorded.places.size()); place < recorded_places; ++place) {
-    grid::Coord coord;
-    coord[Axis::kPipe] = place;
-    train::StepRecord step = train::dry_run(grid, grid.rank_of(coord), recipe);
+    train::StepRecord step =
+        train::dry_run(grid, train::typical_rank(grid, place, *recipe.model), recipe);
     recorded.places.push_back(std::move(step.schedule));
     if (step.peak() <= recorded.memory && place > 0) continue;
     recorded.memory = step.peak();
@@ -134,8 +134,9 @@ Recorded record(const config::Config& config, const Candidate& candidate, const 
   return recorded;
 }
 
-Evaluation::Evaluation(const config::Config& config, const Candidate& candidate, Bytes limit)
-    : candidate_(candidate) {
+Evaluation::Evaluation(const config::Config& config, const Candidate& candidate, Bytes limit,
+                       SharedNames names)
+    : candidate_(candidate), names_(std::move(names)) {
   const train::Recipe recipe = train::recipe_of(apply(config, candidate));
   const int places = candidate.sizes.pipe;
   const std::int64_t passes = passes_ = recipe.batch / recipe.micro_batch;
@@ -154,7 +155,7 @@ Evaluation::Evaluation(const config::Config& config, const Candidate& candidate,
   double first = 0;
   for (std::size_t b = 0; b < by_blocks.at.size(); ++b) {
     first_places.push_back(
-        record(config, candidate, {by_blocks.at[b], by_passes.at.front(), few}, 1));
+        record(config, candidate, {by_blocks.at[b], by_passes.at.front(), few}, 1, {}, names_));
     first += by_blocks.weights[b] * static_cast<double>(first_places[b].memory.value());
   }
   memory_ = std::max(memory_, Bytes(static_cast<std::int64_t>(first)));
@@ -163,9 +164,9 @@ Evaluation::Evaluation(const config::Config& config, const Candidate& candidate,
     for (std::size_t i = 0; i < by_passes.at.size(); ++i) {
       const Reduced size{by_blocks.at[b], by_passes.at[i], few};
       const bool known = i == 0;
-      points_.push_back(
-          {by_blocks.weights[b] * by_passes.weights[i], size,
-           record(config, candidate, size, 0, known ? std::move(first_places[b]) : Recorded())});
+      points_.push_back({by_blocks.weights[b] * by_passes.weights[i], size,
+                         record(config, candidate, size, 0,
+                                known ? std::move(first_places[b]) : Recorded(), names_)});
     }
   }
   const double more_passes =
@@ -228,7 +229,8 @@ Evaluation::FirstPlace Evaluation::first_of_deep(const config::Config& config,
     return most_held(places, passes, all);
   };
   const auto recorded = [&](int places, std::int64_t blocks) {
-    return record(config, candidate_, {blocks, fewest_passes(places, chunks), places}, 1);
+    return record(config, candidate_, {blocks, fewest_passes(places, chunks), places}, 1, {},
+                  names_);
   };
   FirstPlace result;
   double memory = 0;

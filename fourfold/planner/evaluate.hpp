@@ -27,9 +27,12 @@ struct Reduced {
   int places = 1;
 };
 
+/// What dry runs of the same configuration share (train::Recipe); may be null.
+using SharedNames = std::shared_ptr<train::GatherNames>;
+
 /// The places of the pipeline, or only the first ones. `known` has those that are recorded already.
 Recorded record(const config::Config& config, const Candidate& candidate, const Reduced& size,
-                int first_places = 0, Recorded known = {});
+                int first_places = 0, Recorded known = {}, const SharedNames& names = {});
 
 /// The predicted step of a candidate.
 struct Predicted {
@@ -48,7 +51,8 @@ class Evaluation {
   /// Makes the dry runs. A small step is recorded as a whole, a large one in parts from which its
   /// time and memory follow. If the first place of a pipeline needs more than `limit`, the others
   /// are not run, and the evaluation has no price.
-  Evaluation(const config::Config& config, const Candidate& candidate, Bytes limit = kNoLimit);
+  Evaluation(const config::Config& config, const Candidate& candidate, Bytes limit = kNoLimit,
+             SharedNames names = {});
   static constexpr Bytes kNoLimit{std::numeric_limits<std::int64_t>::max()};
 
   /// Of the rank that needs the most; or of a rank that needs more than the limit.
@@ -88,6 +92,7 @@ class Evaluation {
                     const cluster::Cluster& cluster) const;
 
   Candidate candidate_;
+  SharedNames names_;
   std::int64_t passes_ = 1;
   std::vector<Point> points_;  ///< by blocks, then by passes
   Bytes memory_;

@@ -63,6 +63,8 @@ std::string calibration_command(const comm::World& world, const config::DeviceCo
   std::string command = "fourfold calibrate";
   const bool one_host = world.host(0) == world.host(world.size() - 1);
   if (world.size() > 1 && one_host) command += concat(" --ranks ", world.size());
+  if (device.kind != config::DeviceKind::kCpu)
+    command += concat(" --kind ", to_string(device.kind));
   if (device.gflops > 0) command += concat(" --gflops ", device.gflops);
   if (device.gbytes_per_second > 0) {
     command += concat(" --gbytes-per-second ", device.gbytes_per_second);

@@ -22,7 +22,7 @@ Predictions::Of::Of(Predictions& all, const Candidate& candidate)
 
 const Evaluation& Predictions::Of::evaluation(Bytes limit) {
   if (!evaluation_ || !evaluation_->is_complete()) {
-    evaluation_.emplace(all_->config_, candidate_, limit);
+    evaluation_.emplace(all_->config_, candidate_, limit, all_->profiles_.names());
   }
   return *evaluation_;
 }

@@ -5,6 +5,7 @@
 
 #include "fourfold/plan/compute_time.hpp"
 #include "fourfold/plan/operation_time.hpp"
+#include "fourfold/plan/program.hpp"
 #include "fourfold/plan/replay.hpp"
 #include "fourfold/train/dry_run.hpp"
 #include "fourfold/train/setup.hpp"
@@ -93,8 +94,9 @@ Schedule without(const Schedule& step, const std::function<bool(const Issue&)>& 
   return result;
 }
 
-Profile::Profile(const config::Config& config, const ProfileKey& key)
-    : checkpoint_(key.checkpoint), pipeline_(key.pipeline) {
+Profile::Profile(const config::Config& config, const ProfileKey& key,
+                 const std::shared_ptr<train::GatherNames>& names)
+    : checkpoint_(key.checkpoint), samples_(key.samples), pipeline_(key.pipeline) {
   Candidate candidate;
   candidate.strategy = key.summa ? "summa2.5d" : "4d";
   // The middle one of three places has blocks only.
@@ -106,10 +108,10 @@ Profile::Profile(const config::Config& config, const ProfileKey& key)
   candidate.zero = key.zero;
   train::Recipe recipe = train::recipe_of(apply(config, candidate));
   recipe.batch = recipe.micro_batch;
+  recipe.gather_names = names;
   const grid::Grid grid(candidate.sizes);
-  grid::Coord coord;
-  coord[Axis::kPipe] = places / 2;
   const model::ModelPtr model = recipe.model;
+  const int rank = train::typical_rank(grid, places / 2, *model);
   double memory[2] = {};
   double weights[2] = {};
   for (const std::int64_t blocks : {1, 2}) {
@@ -123,7 +125,7 @@ Profile::Profile(const config::Config& config, const ProfileKey& key)
       updates_.emplace_back();
       continue;
     }
-    const train::StepRecord step = train::dry_run(grid, grid.rank_of(coord), recipe);
+    const train::StepRecord step = train::dry_run(grid, rank, recipe);
     passes_.push_back(without(step.schedule, pipeline_ ? not_in_every_pass : along_replicas));
     if (pipeline_ || key.z > 1) kept_.push_back(without(step.schedule, along_z));
     updates_.push_back(updates_of(step.schedule));
@@ -153,11 +155,10 @@ PassTime Profile::time(const grid::Grid& grid, const cluster::Cluster& cluster) 
     shapes.push_back(cluster::part_shape(grid, groups.axes, groups.size, cluster.gpus_per_host));
   }
   // Groups that use the NICs of a host in turn are faster than those that use them at once.
-  const int apart =
-      cluster::shape_of(grid, {Axis::kData, Axis::kPipe}, cluster.gpus_per_host).per_host;
-  for (std::size_t i = 0; apart > 1 && i < groups_.size(); ++i) {
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const int apart = plan::groups_in_turn(grid, groups_[i].axes, cluster.gpus_per_host);
     cluster::GroupShape alone = shapes[i];
-    if (!alone.spans_hosts() || alone.siblings % apart != 0) continue;
+    if (apart == 1 || !alone.spans_hosts() || alone.siblings % apart != 0) continue;
     alone.siblings /= apart;
     if (cluster.link(alone).bandwidth > cluster.link(shapes[i]).bandwidth) shapes.push_back(alone);
   }
@@ -238,7 +239,8 @@ Profile& Profiles::of(const Candidate& candidate) {
     const std::lock_guard lock(mutex_);
     entry = &profiles_[key];
   }
-  std::call_once(entry->made, [&] { entry->profile = std::make_unique<Profile>(config_, key); });
+  std::call_once(entry->made,
+                 [&] { entry->profile = std::make_unique<Profile>(config_, key, names_); });
   return *entry->profile;
 }
 

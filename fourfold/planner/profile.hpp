@@ -13,6 +13,7 @@
 #include "fourfold/cluster/cluster.hpp"
 #include "fourfold/planner/candidate.hpp"
 #include "fourfold/schedule/schedule.hpp"
+#include "fourfold/train/gather_names.hpp"
 
 namespace fourfold::planner {
 
@@ -56,11 +57,14 @@ struct PassMemory {
 /// count as one block, and pipelines have the same profile.
 class Profile {
  public:
-  Profile(const config::Config& config, const ProfileKey& key);
+  Profile(const config::Config& config, const ProfileKey& key,
+          const std::shared_ptr<train::GatherNames>& names = {});
 
   const PassMemory& memory() const { return memory_; }
   /// Whether it is of blocks that are computed again.
   bool checkpoint() const { return checkpoint_; }
+  /// Of a rank in its pass.
+  std::int64_t samples() const { return samples_; }
   /// The times in this grid, whose x, y and z are those of the key. May be called by several
   /// threads.
   PassTime time(const grid::Grid& grid, const cluster::Cluster& cluster);
@@ -76,6 +80,7 @@ class Profile {
   PassTime priced(const grid::Grid& grid, const cluster::Cluster& cluster) const;
 
   bool checkpoint_ = false;
+  std::int64_t samples_ = 1;
   bool pipeline_;
   std::vector<schedule::Schedule> passes_;  // of one and of two blocks
   std::vector<schedule::Schedule> kept_;    // the same without gathers along z, for a pipeline
@@ -93,6 +98,8 @@ class Profiles {
 
   /// Of the candidate's blocks. May be called by several threads.
   Profile& of(const Candidate& candidate);
+  /// For dry runs of the same configuration.
+  const std::shared_ptr<train::GatherNames>& names() const { return names_; }
 
  private:
   struct Entry {
@@ -102,6 +109,7 @@ class Profiles {
 
   config::Config config_;
   bool alike_ = true;  // whether all blocks of the model are alike
+  std::shared_ptr<train::GatherNames> names_ = std::make_shared<train::GatherNames>();
   std::mutex mutex_;
   std::map<ProfileKey, Entry> profiles_;
 };

@@ -12,7 +12,6 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/planner/bound.hpp"
 #include "fourfold/planner/placements.hpp"
-#include "fourfold/train/setup.hpp"
 
 namespace fourfold::planner {
 
@@ -51,6 +50,7 @@ struct Considered {
 enum class BoundBy {
   kFlops,  ///< needs no dry run
   kPlain,  ///< the profile of blocks that are not computed again, although its blocks are
+  kWhole,  ///< the profile of one pass with all samples, although it has several passes
   kProfile,
 };
 
@@ -74,11 +74,8 @@ class Search {
       : config_(&config),
         cluster_(&cluster),
         spec_(&spec),
-        known_(spec.known ? spec.known : std::make_shared<Predictions>(config, cluster)) {
-    Candidate plain;
-    plain.micro_batch = config.train.batch;
-    load_ = workload_of(train::recipe_of(apply(config, plain)));
-  }
+        known_(spec.known ? spec.known : std::make_shared<Predictions>(config, cluster)),
+        load_(workload_of(config)) {}
 
   SearchResult run() {
     for (const std::string& name : spec_->strategies) collect(config::strategy_of(name));
@@ -98,11 +95,14 @@ class Search {
 
   void work();
   std::optional<Open> next(std::unique_lock<std::mutex>& lock);
+  BoundBy next_bound(const Open& open) const;
+  Candidate profiled_as(Candidate candidate, BoundBy by) const;
   void refine(Open open);
   void evaluate(const Open& open);
   Bounds bounds_of(const Considered& considered, BoundBy by) const;
-  Bytes least_memory_of(const Candidate& candidate) const {
-    return least_memory(known_->profiles().of(candidate), load_, *config_, candidate);
+  Bytes least_memory_of(const Candidate& candidate, BoundBy by) const {
+    return least_memory(known_->profiles().of(profiled_as(candidate, by)), load_, *config_,
+                        candidate);
   }
   void found(const Considered& considered, const Predicted& predicted);
   void reject_for_memory(const Candidate& candidate, Bytes needed);
@@ -206,11 +206,25 @@ void Search::work() {
   }
 }
 
+/// What is profiled for a bound of the candidate.
+Candidate Search::profiled_as(Candidate candidate, BoundBy by) const {
+  if (by == BoundBy::kPlain) candidate.checkpoint = false;
+  if (by == BoundBy::kWhole) candidate.micro_batch = config_->train.batch;
+  return candidate;
+}
+
+/// The cheapest bound that is longer than the one that is known. A profile of a model whose blocks
+/// are not alike is expensive: there candidates that differ in their passes share one first.
+BoundBy Search::next_bound(const Open& open) const {
+  const Candidate& candidate = considered_[open.candidate].candidate;
+  if (open.by != BoundBy::kFlops) return BoundBy::kProfile;
+  if (!load_.alike && candidate.micro_batch < config_->train.batch) return BoundBy::kWhole;
+  return load_.alike && candidate.checkpoint ? BoundBy::kPlain : BoundBy::kProfile;
+}
+
 Bounds Search::bounds_of(const Considered& considered, BoundBy by) const {
   Candidate candidate = considered.candidate;
-  Candidate profiled_as = candidate;
-  if (by == BoundBy::kPlain) profiled_as.checkpoint = false;
-  Profile& profile = known_->profiles().of(profiled_as);
+  Profile& profile = known_->profiles().of(profiled_as(candidate, by));
   const OneGrid& grid = grids_[considered.grid];
   Bounds bounds;
   for (std::size_t i = 0; i < grid.placements.size(); ++i) {
@@ -227,13 +241,13 @@ Bounds Search::bounds_of(const Considered& considered, BoundBy by) const {
 /// Finds a longer bound of the candidate, and leaves it open.
 void Search::refine(Open open) {
   const Considered& considered = considered_[open.candidate];
-  const bool plain = considered.candidate.checkpoint && open.by == BoundBy::kFlops;
-  open.by = plain ? BoundBy::kPlain : BoundBy::kProfile;
-  const Bytes least = plain ? Bytes() : least_memory_of(considered.candidate);
+  open.by = next_bound(open);
+  const bool plain = open.by == BoundBy::kPlain;  // then it holds more than the candidate
+  const Bytes least = plain ? Bytes() : least_memory_of(considered.candidate, open.by);
   const bool fits = least <= spec_->memory;
   if (fits) open.bound = std::max(open.bound, bounds_of(considered, open.by).front().first);
   const std::lock_guard lock(mutex_);
-  result_.refined += plain ? 0 : 1;
+  result_.refined += open.by == BoundBy::kProfile ? 1 : 0;
   if (!fits) return reject_for_memory(considered.candidate, least);
   open_.push(open);
 }
@@ -243,7 +257,7 @@ void Search::evaluate(const Open& open) {
   Predictions::Of prediction(*known_, considered.candidate);
   const Bytes memory = prediction.memory(spec_->memory);
   std::int64_t priced = 0;
-  std::int64_t below = memory < least_memory_of(considered.candidate) ? 1 : 0;
+  std::int64_t below = memory < least_memory_of(considered.candidate, BoundBy::kProfile) ? 1 : 0;
   std::optional<Predicted> best;
   if (memory <= spec_->memory) {
     for (const auto& [bound, placement] : bounds_of(considered, BoundBy::kProfile)) {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "fourfold/planner/candidate.hpp"
 #include "fourfold/train/dry_run.hpp"
+#include "fourfold/train/setup.hpp"
 
 namespace fourfold::planner {
 
@@ -49,6 +51,35 @@ Workload sample_of(train::Recipe recipe) {
   return load;
 }
 
+/// The bytes that a rank of a square of 2 x 2 gathers and sums along an axis for so many samples.
+double bytes_along(grid::Axis axis, train::Recipe recipe, std::int64_t samples) {
+  recipe.batch = recipe.micro_batch = samples;
+  recipe.chunks = 1;
+  const train::StepRecord record = train::dry_run(grid::Grid({.x = 2, .y = 2}), 0, recipe);
+  double bytes = 0;
+  for (const schedule::Step& step : record.schedule.steps()) {
+    const auto* issue = std::get_if<schedule::Issue>(&step);
+    if (issue == nullptr || issue->axes != axis) continue;
+    const schedule::Collective& c = issue->collective;
+    const auto size =
+        static_cast<double>(c.count) * static_cast<double>(schedule::size_of(c.dtype));
+    if (c.op == schedule::Op::kAllReduce) bytes += 2 * size;
+    if (c.op == schedule::Op::kAllGather || c.op == schedule::Op::kReduceScatter) bytes += size;
+  }
+  return bytes;
+}
+
+/// What grows with the samples are activations. Those that travel along one of the two axes are
+/// split over the other.
+void add_bytes(Workload& load, const train::Recipe& recipe) {
+  if (!recipe.model->misfit({.x = 2, .y = 2}, 1).empty()) return;
+  const auto of_sample = [&](grid::Axis axis) {
+    return 2 * (bytes_along(axis, recipe, 2) - bytes_along(axis, recipe, 1));
+  };
+  load.bytes_along_x = of_sample(grid::Axis::kX);
+  load.bytes_along_y = of_sample(grid::Axis::kY);
+}
+
 /// The same of a model with so many blocks.
 Workload sample_of(train::Recipe recipe, std::int64_t blocks) {
   recipe.model = recipe.model->with_blocks(blocks);
@@ -62,10 +93,17 @@ Number at(std::int64_t blocks, Number one, Number two) {
 
 }  // namespace
 
-Workload workload_of(const train::Recipe& recipe) {
+Workload workload_of(const config::Config& config) {
+  Candidate plain;
+  plain.micro_batch = config.train.batch;
+  // Replicated activations travel no more than sharded ones, which may be gathered once more in the
+  // backward pass.
+  plain.activations = config::Activations::kReplicated;
+  const train::Recipe recipe = train::recipe_of(apply(config, plain));
   if (!recipe.model->alike()) {
     Workload whole = sample_of(recipe);
     whole.alike = false;
+    add_bytes(whole, recipe);
     return whole;
   }
   const std::int64_t blocks = recipe.model->blocks();

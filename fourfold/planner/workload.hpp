@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "fourfold/base/units.hpp"
+#include "fourfold/config/config.hpp"
 #include "fourfold/schedule/compute.hpp"
-#include "fourfold/train/trainer.hpp"
 
 namespace fourfold::planner {
 
@@ -32,11 +32,15 @@ struct Workload {
   /// Where blocks are not alike, the whole model counts as one block.
   std::int64_t blocks = 1;
   bool alike = true;
+  /// Where blocks are not alike: the bytes of activations that are gathered or summed along x for
+  /// one sample, if y has one rank, and the other way round. A sum that all get counts twice.
+  double bytes_along_x = 0;
+  double bytes_along_y = 0;
   double head_in_blocks = 0;  ///< the flops of what comes after the blocks, in flops of a block
   schedule::DType dtype = schedule::DType::kF32;
 };
 
 /// If all blocks of the model are alike, dry runs of one and of two blocks are enough.
-Workload workload_of(const train::Recipe& recipe);
+Workload workload_of(const config::Config& config);
 
 }  // namespace fourfold::planner

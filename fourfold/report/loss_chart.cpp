@@ -22,18 +22,20 @@ struct Point {
 };
 using Curve = std::vector<Point>;
 
-/// The mean of each group of steps.
+/// The mean of each group of steps, without those whose loss is not finite.
 Curve training_curve(const RunData& run) {
   Curve curve;
   for (const std::vector<StepData>& group : grouped(run.steps, kMostPoints)) {
-    Point mean;
+    Point sum;
+    double count = 0;
     for (const StepData& step : group) {
-      const double share = static_cast<double>(step.count) / static_cast<double>(steps_in(group));
-      const double middle = static_cast<double>(2 * step.step - step.count + 1) / 2;
-      mean.step += middle * share;
-      mean.loss += step.loss * share;
+      if (!std::isfinite(step.loss)) continue;  // it was skipped
+      const auto steps = static_cast<double>(step.count);
+      sum.step += steps * static_cast<double>(2 * step.step - step.count + 1) / 2;
+      sum.loss += steps * step.loss;
+      count += steps;
     }
-    if (std::isfinite(mean.loss)) curve.push_back(mean);
+    if (count > 0) curve.push_back({sum.step / count, sum.loss / count});
   }
   return curve;
 }

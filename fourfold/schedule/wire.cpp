@@ -51,6 +51,8 @@ class Sum {
  public:
   Sum(const Collective& c, int p, Reach reach)
       : c_(c), p_(p), segment_(segments_of(c.priority, reach).bytes.value() / size_of(c.dtype)) {}
+  /// Blocks are not cut.
+  Sum(const Collective& c, int p) : c_(c), p_(p), segment_(std::max<std::int64_t>(c.count, 1)) {}
 
   Sum& block(std::int64_t elements, std::int64_t times = 1) {
     traffic_.bytes += Bytes(times * elements * size_of(c_.dtype));
@@ -261,6 +263,34 @@ Traffic traffic_of(const Collective& c, int p, int index, Reach reach) {
       return {};
     case Op::kBarrier:
       return {Bytes(0), rounds_of(p)};
+  }
+  throw InvariantError("no such operation");
+}
+
+Traffic traffic_on_device(const Collective& c, int p, int index) {
+  FOURFOLD_CHECK(index >= 0 && index < p);
+  if (p == 1) return {};
+  Sum sum(c, p);
+  switch (c.op) {
+    case Op::kAllReduce:
+      return sum.chunks_but(index).chunks_but((index + 1) % p).traffic();
+    case Op::kAllGather:
+      return sum.chunks_but((index + 1) % p).traffic();
+    case Op::kReduceScatter:
+      return sum.chunks_but(index).traffic();
+    case Op::kReduce:
+      if (!sums_bf16(c)) return index == c.root ? Traffic{} : sum.block(c.count).traffic();
+      sum.chunks_but(index);
+      return index == c.root ? sum.traffic() : sum.chunk(index).traffic();
+    case Op::kBroadcast: {
+      const auto children = tree_place(Algorithm::kChain, p, c.root, index).children.size();
+      return sum.block(c.count, static_cast<std::int64_t>(children)).traffic();
+    }
+    case Op::kSend:
+      return sum.block(c.count).traffic();
+    case Op::kRecv:
+    case Op::kBarrier:  // a barrier has no buffers, so it never runs on a device
+      return {};
   }
   throw InvariantError("no such operation");
 }

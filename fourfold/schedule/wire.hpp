@@ -140,4 +140,8 @@ struct Traffic {
 Traffic traffic_of(const Collective& collective, int group_size, int index,
                    Reach reach = Reach::kHost);
 
+/// What the rank sends if the buffers lie in the memory of a device, whose library cuts messages as
+/// it likes: rings, chains and exchanges, with each block as one message.
+Traffic traffic_on_device(const Collective& collective, int group_size, int index);
+
 }  // namespace fourfold::schedule

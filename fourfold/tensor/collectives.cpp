@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/tensor/collectives.hpp"
 
+#include <utility>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/tensor/dtype.hpp"
 #include "fourfold/tensor/memory.hpp"
@@ -18,10 +20,25 @@ Tensor like(const Tensor& in, std::int64_t first) {
 
 }  // namespace
 
+namespace {
+
+thread_local bool main_memory_is_device = false;
+
+}  // namespace
+
+MainMemoryIsDevice::MainMemoryIsDevice() : before_(std::exchange(main_memory_is_device, true)) {}
+MainMemoryIsDevice::~MainMemoryIsDevice() {
+  main_memory_is_device = before_;
+}
+
 comm::View view(const Tensor& tensor) {
   FOURFOLD_CHECK(tensor.is_contiguous(), "only contiguous tensors are communicated");
   void* data = tensor.is_meta() ? nullptr : tensor.data_ptr();
-  return {data, tensor.numel(), dtype_of(tensor.scalar_type())};
+  const bool device = tensor.is_cuda() || (tensor.is_cpu() && main_memory_is_device);
+  return {.data = data,
+          .count = tensor.numel(),
+          .dtype = dtype_of(tensor.scalar_type()),
+          .memory = device ? comm::Memory::kDevice : comm::Memory::kHost};
 }
 
 Pending all_gather(const comm::Communicator& comm, const Tensor& in, comm::Priority priority) {

@@ -49,8 +49,22 @@ class [[nodiscard]] Pending {
 };
 
 /// A view of a tensor, which must be contiguous. The caller keeps it alive until the operation is
-/// waited for.
+/// waited for. It says whether the tensor lies in main memory or in that of a GPU, which decides
+/// who communicates.
 comm::View view(const Tensor& tensor);
+
+/// While it lives, tensors in main memory are communicated by the device of the world, for the
+/// calling thread: so a stand-in for a device runs all that a GPU would.
+class [[nodiscard]] MainMemoryIsDevice {
+ public:
+  MainMemoryIsDevice();
+  MainMemoryIsDevice(const MainMemoryIsDevice&) = delete;
+  MainMemoryIsDevice& operator=(const MainMemoryIsDevice&) = delete;
+  ~MainMemoryIsDevice();
+
+ private:
+  bool before_;
+};
 
 /// The tensors of all members, one after the other.
 Pending all_gather(const comm::Communicator& comm, const Tensor& in,

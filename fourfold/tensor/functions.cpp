@@ -103,7 +103,8 @@ void check_value(const Tensor& value) {
   FOURFOLD_CHECK(value.is_floating_point(), "a tensor of ", c10::toString(value.scalar_type()),
                  " has no gradient");
   static_cast<void>(dtype_of(value.scalar_type()));
-  FOURFOLD_CHECK(value.is_cpu() || value.is_meta(), "only tensors in main memory are communicated");
+  FOURFOLD_CHECK(value.is_cpu() || value.is_cuda() || value.is_meta(),
+                 "only tensors in main memory and on GPUs are communicated");
 }
 
 /// The dimension counted from the front; negative ones count from the back.

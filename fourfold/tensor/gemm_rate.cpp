@@ -13,6 +13,7 @@
 
 #include "fourfold/kernels/product.hpp"
 #include "fourfold/tensor/dtype.hpp"
+#include "fourfold/tensor/transfer.hpp"
 
 namespace fourfold::tensor {
 
@@ -22,19 +23,21 @@ constexpr Seconds kLongEnough{3};
 
 }  // namespace
 
-FlopsPerSecond gemm_rate(schedule::DType dtype, int size, int tries) {
+FlopsPerSecond gemm_rate(schedule::DType dtype, int size, int tries, c10::Device device) {
   const c10::InferenceMode no_graph;
-  const auto options = at::TensorOptions(scalar_type_of(dtype));
+  const auto options = at::TensorOptions(scalar_type_of(dtype)).device(device);
   const at::Tensor a = at::ones({size, size}, options);
   const at::Tensor b = at::ones({size, size}, options);
   at::Tensor c = at::empty({size, size}, options);
   const Flops flops(2.0 * size * size * size);
   FlopsPerSecond best;
+  wait_for_device(device);
   const Seconds begin = now();
   // A machine without instructions for a precision may need seconds for one product.
   for (int i = 0; i < tries && (i == 0 || now() - begin < kLongEnough); ++i) {
     const Seconds start = now();
     kernels::multiply(c, a, b);
+    wait_for_device(device);
     best = std::max(best, flops / (now() - start));
   }
   return best;

@@ -76,7 +76,8 @@ const comm::Communicator& Groups::join(const Span& span, Purpose purpose) {
   if (const comm::Communicator* found = find(span, purpose)) return *found;
   const int lane = lane_of(span, purpose);
   comm::Communicator made =
-      world_->communicator(grid_.part(span.axes, span.ranks, world_->rank()), lane);
+      world_->communicator(grid_.part(span.axes, span.ranks, world_->rank()), lane,
+                           static_cast<int>(lane_purpose(span.axes, purpose)));
   Joined joined{span, lane_purpose(span.axes, purpose), std::move(made)};
   return joined_.emplace(lane, std::move(joined)).first->second.comm;
 }

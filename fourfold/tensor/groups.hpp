@@ -1,5 +1,6 @@
 // The communicators of one rank on a grid: by the axes that the group spans, or by the part of
-// them, and by purpose. SPDX-License-Identifier: Apache-2.0
+// them, and by purpose.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>

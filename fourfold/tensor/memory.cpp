@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 #include <malloc.h>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include <c10/core/Device.h>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/tensor/memory_tally.hpp"
 
 namespace fourfold::tensor {
 
@@ -33,64 +33,74 @@ namespace {
 constexpr Bytes kNoLimit{std::numeric_limits<std::int64_t>::max()};
 }
 
-/// The counts of a meter. The tally outlives its meter, since tensors may do so.
-class MemoryTally {
- public:
-  void add(MemoryClass kind, std::int64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    const auto index = static_cast<std::size_t>(kind);
-    now_.by_class[index] += Bytes(bytes);
-    peaks_.by_class[index] = std::max(peaks_.by_class[index], now_.by_class[index]);
-    if (now_.total() > at_peak_.total()) at_peak_ = now_;
-  }
-  /// Throws ConfigError if an allocation of that size would exceed the limit.
-  void check_limit(MemoryClass kind, std::int64_t bytes) const {
-    const std::lock_guard lock(mutex_);
-    if (kind == MemoryClass::kWorkspace || now_.total() + Bytes(bytes) <= limit_) return;
-    throw ConfigError(describe_({kind, Bytes(bytes), now_, limit_}));
-  }
-  void set_limit(Bytes limit, std::function<std::string(const MemoryExcess&)> describe) {
-    const std::lock_guard lock(mutex_);
-    limit_ = limit;
-    describe_ = std::move(describe);
-  }
-  MemoryUse now() const {
-    const std::lock_guard lock(mutex_);
-    return now_;
-  }
-  MemoryUse at_peak() const {
-    const std::lock_guard lock(mutex_);
-    return at_peak_;
-  }
-  MemoryUse peaks() const {
-    const std::lock_guard lock(mutex_);
-    return peaks_;
-  }
-  void reset_peak() {
-    const std::lock_guard lock(mutex_);
-    at_peak_ = now_;
-    peaks_ = now_;
-  }
+MemoryTally::MemoryTally(c10::DeviceType device) : device_(device), limit_(kNoLimit) {}
 
- private:
-  mutable std::mutex mutex_;
-  MemoryUse now_;
-  MemoryUse at_peak_;
-  MemoryUse peaks_;
-  Bytes limit_ = kNoLimit;
-  std::function<std::string(const MemoryExcess&)> describe_;
-};
+void MemoryTally::add(MemoryClass kind, std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto index = static_cast<std::size_t>(kind);
+  now_.by_class[index] += Bytes(bytes);
+  peaks_.by_class[index] = std::max(peaks_.by_class[index], now_.by_class[index]);
+  if (now_.total() > at_peak_.total()) at_peak_ = now_;
+}
+
+void MemoryTally::check_limit(MemoryClass kind, std::int64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  if (kind == MemoryClass::kWorkspace || now_.total() + Bytes(bytes) <= limit_) return;
+  throw ConfigError(describe_({kind, Bytes(bytes), now_, limit_}));
+}
+
+void MemoryTally::set_limit(Bytes limit, std::function<std::string(const MemoryExcess&)> describe) {
+  const std::lock_guard lock(mutex_);
+  limit_ = limit;
+  describe_ = std::move(describe);
+}
+
+MemoryUse MemoryTally::now() const {
+  const std::lock_guard lock(mutex_);
+  return now_;
+}
+
+MemoryUse MemoryTally::at_peak() const {
+  const std::lock_guard lock(mutex_);
+  return at_peak_;
+}
+
+MemoryUse MemoryTally::peaks() const {
+  const std::lock_guard lock(mutex_);
+  return peaks_;
+}
+
+void MemoryTally::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  at_peak_ = now_;
+  peaks_ = now_;
+}
 
 namespace {
 
 thread_local std::shared_ptr<MemoryTally> thread_tally;
 thread_local MemoryClass thread_class = MemoryClass::kActivations;
 
+}  // namespace
+
+std::shared_ptr<MemoryTally> tally_of_thread(c10::DeviceType device) {
+  return thread_tally != nullptr && thread_tally->device() == device ? thread_tally : nullptr;
+}
+
+MemoryClass class_of_thread() {
+  return thread_class;
+}
+
+namespace {
+
+/// Whether the calling thread counts main memory and meta tensors.
+bool counts_here() {
+  return thread_tally != nullptr && thread_tally->device() == c10::kCPU;
+}
+
 /// Must be called before anything is allocated.
 void check_limit(std::size_t bytes) {
-  if (thread_tally != nullptr) {
-    thread_tally->check_limit(thread_class, static_cast<std::int64_t>(bytes));
-  }
+  if (counts_here()) thread_tally->check_limit(thread_class, static_cast<std::int64_t>(bytes));
 }
 
 /// A piece of memory of another allocator, and the tally that counts it.
@@ -99,7 +109,7 @@ struct Piece {
   /// counted.
   Piece(c10::DataPtr piece, std::size_t size)
       : memory(std::move(piece)),
-        tally(thread_tally),
+        tally(tally_of_thread(c10::kCPU)),
         bytes(static_cast<std::int64_t>(size)),
         kind(thread_class) {
     if (tally != nullptr) tally->add(kind, bytes);
@@ -210,7 +220,7 @@ class MetaMemory final : public CountingAllocator {
   c10::DataPtr take(std::size_t bytes) const override {
     check_limit(bytes);
     c10::DataPtr memory = from_inner(bytes);
-    if (thread_tally == nullptr || bytes == 0) return memory;
+    if (!counts_here() || bytes == 0) return memory;
     void* data = memory.get();
     const c10::Device device = memory.device();
     return {data, std::make_unique<Piece>(std::move(memory), bytes).release(), &free_piece, device};
@@ -231,7 +241,7 @@ bool install() {
 
 }  // namespace
 
-MemoryMeter::MemoryMeter() : tally_(std::make_shared<MemoryTally>()) {}
+MemoryMeter::MemoryMeter(c10::DeviceType device) : tally_(std::make_shared<MemoryTally>(device)) {}
 
 MemoryUse MemoryMeter::now() const {
   return tally_->now();
@@ -264,6 +274,7 @@ MemoryScope::~MemoryScope() {
 }
 
 void count_as(const at::Tensor& tensor, MemoryClass kind) {
+  if (tensor.is_cuda()) return count_gpu_memory_as(tensor.storage().data_ptr().get(), kind);
   const c10::DataPtr& data = tensor.storage().data_ptr();
   Piece* piece = MainMemory::piece_of(data);
   if (piece == nullptr) piece = MetaMemory::piece_of(data);

@@ -54,10 +54,11 @@ struct MemoryExcess {
 };
 
 /// Counts the tensors that a thread allocates while a `Counting` of this meter is alive in that
-/// thread. A tensor is counted until it is freed, by whichever thread.
+/// thread. A tensor is counted until it is freed, by whichever thread. Only tensors of one kind of
+/// device are counted; meta tensors count as the processor's.
 class MemoryMeter {
  public:
-  MemoryMeter();
+  explicit MemoryMeter(c10::DeviceType device = c10::kCPU);
 
   MemoryUse now() const;
   /// The use at the moment when the total was largest since the last `reset_peak`.
@@ -67,7 +68,8 @@ class MemoryMeter {
   void reset_peak();
 
   /// From now on an allocation with which the total would be above `limit` throws ConfigError with
-  /// the text that `describe` makes. Workspace is not limited, since no total contains it.
+  /// the text that `describe` makes. Workspace is not limited, since no total contains it. The
+  /// memory of GPUs is limited where it is allocated (`use_gpu`), not here.
   void set_limit(Bytes limit, std::function<std::string(const MemoryExcess&)> describe);
   void lift_limit();
 

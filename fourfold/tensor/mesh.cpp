@@ -18,10 +18,11 @@ const grid::Grid& checked(const grid::Grid& grid, const comm::World& world) {
 
 }  // namespace
 
-Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap)
+Mesh::Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap, c10::Device device)
     : world_(&world),
       grid_(checked(grid, world)),
       dry_(!world.executes()),
+      device_(dry_ ? c10::Device(c10::kMeta) : device),
       overlap_(overlap),
       groups_(world, grid) {
   check_choices();  // checked here, where the error is reported as the user's, not in the first

@@ -16,10 +16,11 @@ namespace fourfold::tensor {
 
 class Mesh {
  public:
-  /// Nothing is sent, but every rank of the world must make its mesh at the same point. On a
-  /// recording world tensors are meta tensors: a dry run. Throws ConfigError when the grid does not
-  /// have as many ranks as the world.
-  Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap = {});
+  /// Nothing is sent, but every rank of the world must make its mesh at the same point. `device` is
+  /// where the tensors of the rank are. On a recording world they are meta tensors, whatever the
+  /// device: a dry run. Throws ConfigError when the grid does not have as many ranks as the world.
+  Mesh(comm::World& world, const grid::Grid& grid, const Overlap& overlap = {},
+       c10::Device device = c10::kCPU);
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
@@ -58,7 +59,10 @@ class Mesh {
 
   /// Whether this is a dry run: nothing is computed, and tensors have no memory.
   bool dry() const { return dry_; }
-  c10::Device device() const { return dry_ ? c10::kMeta : c10::kCPU; }
+  /// Where the tensors are that the rank computes with.
+  c10::Device device() const { return device_; }
+  /// Where the tensors are that the host fills before they go to the device.
+  c10::Device host() const { return dry_ ? c10::kMeta : c10::kCPU; }
 
   /// Reports to the observers of the world that the rank has computed until now, in the phase of
   /// the innermost PhaseScope and for the layer of the innermost LayerScope.
@@ -79,6 +83,7 @@ class Mesh {
   grid::Grid grid_;
   grid::Coord coord_;
   bool dry_;
+  c10::Device device_;
   Overlap overlap_;
   // This is mutable because a layer, which sees a constant mesh, may be the first to ask for a
   // communicator. Which communicators exist changes no result.

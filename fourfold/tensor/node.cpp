@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/tensor/node_watch.hpp"
 
 namespace fourfold::tensor {
 
@@ -19,8 +20,9 @@ namespace {
 /// gradients of the results, and its next edges lead to the nodes that made the inputs.
 class FunctionNode final : public torch::autograd::Node {
  public:
-  FunctionNode(torch::autograd::edge_list&& next_edges, NodeFunction backward)
-      : Node(std::move(next_edges)), backward_(std::move(backward)) {}
+  FunctionNode(std::string_view layer, torch::autograd::edge_list&& next_edges,
+               NodeFunction backward)
+      : Node(std::move(next_edges)), layer_(layer), backward_(std::move(backward)) {}
 
   variable_list apply(variable_list&& gradients) override {
     if (!backward_) {
@@ -33,12 +35,16 @@ class FunctionNode final : public torch::autograd::Node {
     }
     variable_list result = backward_(gradients);
     FOURFOLD_CHECK_EQ(result.size(), num_outputs(), "a gradient for each input of a node");
+    if (!layer_.empty()) {
+      NodeWatch::tell([&](NodeWatch& watch) { watch.gradients(layer_, result); });
+    }
     return result;
   }
 
   void release_variables() override { backward_ = nullptr; }
 
  private:
+  std::string_view layer_;
   NodeFunction backward_;
 };
 
@@ -65,12 +71,12 @@ std::uint32_t version_of(const Tensor& tensor) {
 
 }  // namespace
 
-variable_list node(const variable_list& inputs, const NodeFunction& forward,
+variable_list node(std::string_view layer, const variable_list& inputs, const NodeFunction& forward,
                    NodeFunction backward) {
   NodePointer made;
   if (c10::GradMode::is_enabled() && torch::autograd::any_variable_requires_grad(inputs)) {
     made = owned<NodePointer>(
-        new FunctionNode(torch::autograd::collect_next_edges(inputs), std::move(backward)));
+        new FunctionNode(layer, torch::autograd::collect_next_edges(inputs), std::move(backward)));
   }
   backward = nullptr;
   variable_list results;
@@ -80,10 +86,16 @@ variable_list node(const variable_list& inputs, const NodeFunction& forward,
     // The node would keep itself alive if `backward` captured a tensor that has the node.
     for (Tensor& result : results) result = result.detach();
   }
+  if (!layer.empty()) NodeWatch::tell([&](NodeWatch& watch) { watch.results(layer, results); });
   if (made) {
     for (Tensor& result : results) torch::autograd::create_gradient_edge(result, made);
   }
   return results;
+}
+
+variable_list node(const variable_list& inputs, const NodeFunction& forward,
+                   NodeFunction backward) {
+  return node({}, inputs, forward, std::move(backward));
 }
 
 Saved::Saved(const Tensor& tensor) : tensor_(tensor.detach()), version_(version_of(tensor)) {}

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "fourfold/tensor/tensor.hpp"
 
@@ -27,6 +28,12 @@ using NodeFunction = std::function<variable_list(const variable_list&)>;
 ///
 /// As far as the graph allows, libtorch runs the nodes backward in the reverse order of their
 /// creation. So the backward passes of two halves are interleaved as their forward passes were.
+///
+/// `layer` is the name of the layer that the node is a part of, for those who watch
+/// (`tensor/node_watch`). Its text must outlive the graph.
+variable_list node(std::string_view layer, const variable_list& inputs, const NodeFunction& forward,
+                   NodeFunction backward);
+/// A node of no layer, which nobody sees.
 variable_list node(const variable_list& inputs, const NodeFunction& forward, NodeFunction backward);
 
 /// A tensor that a backward function captures: it carries no graph.

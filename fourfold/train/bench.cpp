@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/train/all_ranks.hpp"
 #include "fourfold/train/device.hpp"
+#include "fourfold/train/gpu.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/settle.hpp"
 #include "fourfold/train/setup.hpp"
@@ -113,31 +115,39 @@ void add_waits(Waits& waits, const comm::Counts& of_step, Seconds step) {
 
 /// The mean of the steps and of all ranks, which need not wait for the same axes.
 void put_waits(BenchRow& row, const Mesh& mesh, Waits waits, std::int64_t steps) {
+  std::set<std::string> names;  // several lists may have the same one: all axes in any order
+  for (const grid::Axes& axes : grid::all_lists_of_axes()) names.insert(grid::to_string(axes));
   std::vector<double> shares;
-  for (const grid::Axes& axes : grid::all_lists_of_axes()) {
-    shares.push_back(waits[grid::to_string(axes)]);
-  }
+  for (const std::string& name : names) shares.push_back(waits[name]);
   const auto count = static_cast<std::int64_t>(shares.size());
   if (mesh.everyone().size() > 1) {
     mesh.everyone().all_reduce({shares.data(), count, schedule::DType::kF64}).wait();
   }
   const double all = static_cast<double>(steps) * mesh.everyone().size();
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    const double share = shares[i] / all;
+  auto name = names.begin();
+  for (const double sum : shares) {
+    const double share = sum / all;
     row.exposed += share;
-    if (share > 0) row.waits[grid::to_string(grid::all_lists_of_axes()[i])] = share;
+    if (share > 0) row.waits[*name] = share;
+    ++name;
   }
 }
 
+/// What the ranks compute with.
+struct Machine {
+  c10::Device where;    // the tensors of this rank
+  FlopsPerSecond rate;  // of all ranks together
+};
+
 /// Trains with one strategy.
 void measure(BenchRow& row, comm::World& world, const Config& config, const Dataset& data,
-             std::int64_t steps, FlopsPerSecond rate) {
-  tensor::MemoryMeter meter;
+             std::int64_t steps, const Machine& machine) {
+  tensor::MemoryMeter meter(type_of(config.device));
   const tensor::MemoryMeter::Counting counting(meter);
   Device device(world, config.device, meter);
   const Recipe recipe = recipe_of(config);
   const Mesh mesh(world, grid::Grid(config.parallel.sizes, config.parallel.placement),
-                  recipe.overlap);
+                  recipe.overlap, machine.where);
   Trainer trainer(mesh, recipe);
   const ReadSample read = read_training(data);
   world.reset_counters();
@@ -148,6 +158,7 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
     const Seconds begin = now();
     device.begin_step();
     row.loss = trainer.step(number, read).loss;
+    world.resolve();
     device.end_step();
     const Seconds time = now() - begin;
     const comm::Counts of_step = world.take_counters();
@@ -169,9 +180,10 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
   times = largest(mesh, std::move(times));
   // The first step is slower because of one-time work.
   if (steps > 1) times.erase(times.begin());
+  row.fastest = Seconds(*std::min_element(times.begin(), times.end()));
   row.step = Seconds(median(std::move(times)));
   if (steps > 1) put_waits(row, mesh, std::move(waits), steps - 1);
-  row.mfu = recipe.model->flops(recipe.batch) / row.step / rate;
+  row.mfu = recipe.model->flops(recipe.batch) / row.step / machine.rate;
 }
 
 }  // namespace
@@ -209,17 +221,19 @@ std::optional<Config> settled(comm::World& world, const Config& config, BenchRow
   return one;
 }
 
-FlopsPerSecond rate_of(comm::World& world, const Config& config) {
-  const Mesh all(world, grid::Grid({.data = world.size()}));
-  return peak_rate(all, config.device, recipe_of(config).model->execution().precision.compute);
+Machine open_machine(comm::World& world, const Config& config) {
+  const c10::Device where = open_device(world, config.device);
+  const Mesh all(world, grid::Grid({.data = world.size()}), {}, where);
+  return {where,
+          peak_rate(all, config.device, recipe_of(config).model->execution().precision.compute)};
 }
 
-void measure(BenchRow& row, comm::World& world, const Config& config, const Dataset& data,
-             std::int64_t steps, const Bench& bench) {
+void measure_plan(BenchRow& row, comm::World& world, const Config& config, const Dataset& data,
+                  std::int64_t steps, const Machine& machine) {
   row.sizes = config.parallel.sizes;
   row.passes = config.train.batch / config.train.micro_batch;
   row.chunks = config.parallel.chunks;
-  measure(row, world, config, data, steps, bench.gemm_flops);
+  measure(row, world, config, data, steps, machine);
 }
 
 }  // namespace
@@ -229,12 +243,13 @@ Bench compare(comm::World& world, const Config& config, const Dataset& data,
               const std::function<void(const BenchRow&)>& tell, const Choose& choose,
               const Predict& predict) {
   Bench bench;
-  bench.gemm_flops = rate_of(world, config);
+  const Machine machine = open_machine(world, config);
+  bench.gemm_flops = machine.rate;
   for (const std::string& name : strategies) {
     BenchRow row;
     row.strategy = name;
     if (const std::optional<Config> one = settled(world, config, row, choose, predict)) {
-      measure(row, world, *one, data, steps, bench);
+      measure_plan(row, world, *one, data, steps, machine);
     }
     if (world.rank() == 0) tell(row);
     bench.rows.push_back(row);
@@ -246,13 +261,14 @@ Bench compare(comm::World& world, const Dataset& data, const std::vector<Planned
               std::int64_t steps, const std::function<void(const BenchRow&)>& tell) {
   Bench bench;
   if (plans.empty()) return bench;
-  bench.gemm_flops = rate_of(world, plans.front().config);
+  const Machine machine = open_machine(world, plans.front().config);
+  bench.gemm_flops = machine.rate;
   for (const Planned& plan : plans) {
     BenchRow row;
     row.strategy = plan.config.parallel.strategy;
     row.predicted = plan.step;
     row.predicted_peak = plan.peak;
-    measure(row, world, plan.config, data, steps, bench);
+    measure_plan(row, world, plan.config, data, steps, machine);
     if (world.rank() == 0) tell(row);
     bench.rows.push_back(row);
   }

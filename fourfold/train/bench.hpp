@@ -34,6 +34,7 @@ struct BenchRow {
   Bytes predicted_peak{};
   std::string missing;  ///< why nothing was predicted; may be empty
   Seconds step{};       ///< the median of the times of the slowest rank in each step
+  Seconds fastest{};    ///< the shortest of these times
   double exposed = 0;   ///< share of the step that compute is blocked, the mean of all ranks
   std::map<std::string, double> waits;  ///< the same by the axes that compute waits for
   std::map<std::string, Extent> sent;   ///< bytes of a step by the axes of the groups

@@ -143,6 +143,7 @@ std::string to_json(const Bench& bench, int ranks) {
     one["micro_batches"] = row.passes;
     one["chunks"] = row.chunks;
     one["step_seconds"] = row.step.value();
+    one["fastest_step_seconds"] = row.fastest.value();
     if (row.predicted > Seconds()) one["predicted_step_seconds"] = row.predicted.value();
     one["exposed_share"] = row.exposed;
     for (const auto& [axes, share] : row.waits) one["exposed_by_axes"][axes] = share;

@@ -133,6 +133,10 @@ std::int64_t units_of_step(const config::Config& config) {
 }
 
 void check_inputs(const config::Config& config) {
+  if (config.model.learn_sigma) {
+    throw ConfigError(
+        "model.learn_sigma = true can be planned and dry-run, but not trained: set it to false");
+  }
   const auto check = [](const char* key, const std::string& path) {
     std::error_code error;
     if (path.empty() || std::filesystem::exists(path, error)) return;

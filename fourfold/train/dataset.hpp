@@ -36,7 +36,8 @@ Dataset open_dataset(config::Config& config,
                      const std::function<void(const std::string&)>& show_progress,
                      bool look = true);
 
-/// Throws ConfigError for a file or folder of the configuration that does not exist.
+/// Throws ConfigError for a file or folder of the configuration that does not exist, and for a
+/// model that cannot be trained.
 void check_inputs(const config::Config& config);
 
 /// These are arguments for Trainer::step and Trainer::validate. The dataset must outlive them.

@@ -44,7 +44,7 @@ tensor::DeviceRates device_rates(const config::DeviceConfig& config) {
 
 Device::Device(comm::World& world, const config::DeviceConfig& config, tensor::MemoryMeter& meter)
     : config_(config), meter_(&meter) {
-  if (config.memory_gib > 0) {
+  if (config.memory_gib > 0 && config.kind == config::DeviceKind::kCpu) {
     meter.set_limit(memory_of_device(config),
                     [rank = world.rank()](const tensor::MemoryExcess& excess) {
                       return describe(excess, rank);
@@ -52,6 +52,10 @@ Device::Device(comm::World& world, const config::DeviceConfig& config, tensor::M
   }
   const tensor::DeviceRates rates = device_rates(config);
   if (!rates.any()) return;
+  // The communication of a device does not wait for its compute. Nothing is lost by looking more
+  // often: while the device computes, this core sleeps.
+  constexpr Seconds kRest{1e-3};
+  world.rest_at_most(kRest);
   emulated_.emplace(rates);
   observation_ = world.observe(*emulated_);
 }

@@ -18,7 +18,7 @@ tensor::DeviceRates device_rates(const config::DeviceConfig& config);
 
 /// While it lives, the rank computes as fast as its device, and the tensors that `meter` counts
 /// stay within device.memory_gib: a tensor that would exceed it throws ConfigError. It costs
-/// nothing where neither is set.
+/// nothing where neither is set. A GPU is limited where it is opened (`open_device`).
 class Device {
  public:
   Device(comm::World& world, const config::DeviceConfig& config, tensor::MemoryMeter& meter);

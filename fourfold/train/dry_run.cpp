@@ -83,6 +83,14 @@ StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe&
   return record;
 }
 
+int typical_rank(const grid::Grid& grid, int place, const model::Model& model) {
+  grid::Coord coord;
+  coord[grid::Axis::kPipe] = place;
+  const bool swaps = model.swaps_channels() && grid.size(grid::Axis::kY) > 1;
+  if (swaps && grid.size(grid::Axis::kX) > 1) coord[grid::Axis::kX] = 1;
+  return grid.rank_of(coord);
+}
+
 StepRecord dry_run(const grid::Grid& grid, int rank, const Recipe& recipe, int ranks_per_host) {
   comm::World world = comm::recording::open(rank, grid.ranks(), ranks_per_host);
   return record_step(world, grid, recipe, {});

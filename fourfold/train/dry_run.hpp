@@ -29,6 +29,10 @@ struct StepRecord {
 StepRecord record_step(comm::World& world, const grid::Grid& grid, const Recipe& recipe,
                        const ReadSample& read);
 
+/// A rank at a place of the pipeline that sends and holds as much as any of them. The blocks of an
+/// image model swap channels between x and y: ranks with the same index along both keep theirs.
+int typical_rank(const grid::Grid& grid, int place, const model::Model& model);
+
 /// The same for one rank of a grid of any size, on meta tensors. Ranks are placed on hosts in
 /// order, `ranks_per_host` on each; 0 means all on one host.
 StepRecord dry_run(const grid::Grid& grid, int rank, const Recipe& recipe, int ranks_per_host = 0);

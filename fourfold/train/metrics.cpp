@@ -33,6 +33,7 @@ Json json_of(const StepMetrics& step) {
                {"seconds", step.seconds.value()},
                {"exposed_seconds", step.exposed.value()}};
   if (step.count > 1) json["mean_of"] = step.count;
+  if (step.skipped > 0) json["skipped"] = step.skipped;
   json["communication"] = Json::array();
   for (const CommunicationTime& time : step.communication) {
     json["communication"].push_back({{"op", schedule::to_string(time.op)},
@@ -91,8 +92,12 @@ void StepMetrics::merge(const StepMetrics& later) {
   const auto average = [&](auto& mine, const auto& theirs) {
     mine = mean(mine, count, theirs, later.count);
   };
-  average(loss, later.loss);
-  average(grad_norm, later.grad_norm);
+  const auto average_of_good = [&](double& mine, double theirs) {
+    const std::int64_t more = later.count - later.skipped;
+    if (more > 0) mine = skipped < count ? mean(mine, count - skipped, theirs, more) : theirs;
+  };
+  average_of_good(loss, later.loss);
+  average_of_good(grad_norm, later.grad_norm);
   average(rate, later.rate);
   average(seconds, later.seconds);
   average(exposed, later.exposed);
@@ -116,6 +121,7 @@ void StepMetrics::merge(const StepMetrics& later) {
   communication.shrink_to_fit();
   step = later.step;
   count += later.count;
+  skipped += later.skipped;
 }
 
 void Validation::merge(const Validation& later) {
@@ -167,7 +173,10 @@ std::string to_json(const RunMetrics& run) {
                      {"mfu", run.mfu},
                      {"construction_bytes", run.construction.value()},
                      {"peak_bytes", run.peak.value()},
-                     {"peak_rss_bytes", run.peak_rss.value()}};
+                     {"peak_rss_bytes", run.peak_rss.value()},
+                     {"skipped_steps", skipped_steps(run.steps.entries())},
+                     {"checkpoints", run.checkpoints},
+                     {"checkpoint_blocked_seconds", run.checkpoint_blocked.value()}};
   if (run.predicted_step > Seconds()) {
     json["summary"]["predicted_step_seconds"] = run.predicted_step.value();
     json["summary"]["predicted_peak_bytes"] = run.predicted_memory.value();
@@ -207,6 +216,12 @@ std::map<std::string, Seconds> exposed_by_axes(const StepMetrics& step) {
   return sums;
 }
 
+std::int64_t skipped_steps(const std::vector<StepMetrics>& steps) {
+  std::int64_t sum = 0;
+  for (const StepMetrics& step : steps) sum += step.skipped;
+  return sum;
+}
+
 Seconds median_step(const std::vector<StepMetrics>& steps) {
   std::vector<Seconds> times;
   for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) {
@@ -238,6 +253,7 @@ void MetricsFiles::step(const StepMetrics& s) {
                                                    {"exposed_seconds", s.exposed.value()},
                                                    {rate, s.units_per_second},
                                                    {"mfu", s.mfu}};
+  if (s.skipped > 0) fields.emplace_back("skipped", static_cast<double>(s.skipped));
   std::deque<std::string> names;  // the names that the fields point to
   for (const CommunicationTime& time : s.communication) {
     const std::string key = concat(time.op, ".", time.axes);

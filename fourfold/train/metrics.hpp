@@ -37,8 +37,11 @@ struct StepMetrics {
   double units_per_second = 0;  ///< tokens or images
   double mfu = 0;
   std::int64_t count = 1;  ///< the number of steps
+  std::int64_t skipped =
+      0;  ///< of these: steps that updated nothing, since a number was not finite
 
-  /// Makes this the mean of its steps and some later steps.
+  /// Makes this the mean of its steps and some later steps. Loss and norm are those of the steps
+  /// that were not skipped.
   void merge(const StepMetrics& later);
 };
 
@@ -68,7 +71,9 @@ struct RunMetrics {
   Seconds predicted_step;       ///< 0 where nothing was predicted
   Bytes predicted_memory;
   double mfu = 0;
-  Bytes peak_rss;  ///< of the rank where it is largest
+  Bytes peak_rss;                ///< of the rank where it is largest
+  std::int64_t checkpoints = 0;  ///< that were saved
+  Seconds checkpoint_blocked;    ///< how long training stood still for them
 };
 
 /// "step 12/200  loss 5.1234  lr 3.0e-04 ...": for people. `unit` is what data is counted in.
@@ -93,6 +98,9 @@ std::vector<CommunicationTime> communication_times(const comm::Counts& counts);
 
 /// Exposed time by the axes of the groups.
 std::map<std::string, Seconds> exposed_by_axes(const StepMetrics& step);
+
+/// How many steps of a run updated nothing.
+std::int64_t skipped_steps(const std::vector<StepMetrics>& steps);
 
 /// The median of the steps without the first, which is slower because of one-time work. For a long
 /// run it is the median of the means that are kept.

@@ -69,8 +69,12 @@ std::string name_of(const std::vector<std::string>& parameters, std::int64_t pla
 
 }  // namespace
 
-void throw_not_finite(const tensor::Mesh& mesh, const model::Stages& stages,
-                      const optim::AdamW& optimizer, std::int64_t step, double loss) {
+std::string describe(const NotFinite& found) {
+  return concat(found.tensor, " is not finite on rank ", found.rank);
+}
+
+NotFinite find_not_finite(const tensor::Mesh& mesh, const model::Stages& stages,
+                          const optim::AdamW& optimizer, double loss) {
   const Listed list = listed(mesh, stages);
   const std::int64_t own = first_bad(list.here, optimizer, loss);
   std::vector<std::int64_t> all(static_cast<std::size_t>(mesh.everyone().size()), own);
@@ -81,10 +85,11 @@ void throw_not_finite(const tensor::Mesh& mesh, const model::Stages& stages,
         .wait();
   }
   const auto worst = std::min_element(all.begin(), all.end());
-  throw Error(concat("step ", step, ": ", name_of(list.names, *worst / 2),
-                     " is not finite on rank ", worst - all.begin(),
-                     "; nothing was updated. Try a smaller optim.lr, a longer optim.warmup, or "
-                     "clipping (optim.clip)"));
+  const std::int64_t place = *worst / 2;
+  return {.place = place,
+          .rank = static_cast<int>(worst - all.begin()),
+          .tensor = name_of(list.names, place),
+          .parameter = place < static_cast<std::int64_t>(list.names.size())};
 }
 
 }  // namespace fourfold::train

@@ -18,8 +18,30 @@ constexpr std::int64_t kRows = 4;
 constexpr std::int64_t kColumns = 8;
 constexpr std::int64_t kSteps = 20;
 
-const model::UNet* drawing_model(const Trainer& trainer) {
-  return trainer.stages().is_whole() ? dynamic_cast<const model::UNet*>(&trainer.model()) : nullptr;
+const model::UNet* drawing_model(const model::Part& part) {
+  return dynamic_cast<const model::UNet*>(&part);
+}
+
+/// Predictions go through all stages of a pipeline, and from the last one to all others, which need
+/// them for the next step of the sampler.
+Tensor predict(const Mesh& mesh, Trainer& trainer, const model::UNet::Noised& noised,
+               const nn::Batch& batch) {
+  const model::UNetSpec& spec = drawing_model(trainer.stages()[0])->spec();
+  Tensor prediction = at::empty({nn::local_samples(mesh, batch), spec.pixels(), spec.outputs()},
+                                noised.images.options().dtype(spec.execution.precision.compute));
+  trainer.run_forward(batch, 1,
+                      [&](const model::Part& part, const std::vector<Tensor>& hidden, std::int64_t,
+                          nn::Pass& pass) {
+                        const model::UNet& net = *drawing_model(part);
+                        std::vector<Tensor> outputs = net.predict(hidden, noised, batch, pass);
+                        if (part.stage().last) prediction = outputs[0];
+                        return outputs;
+                      });
+  const int places = mesh.size(grid::Axis::kPipe);
+  if (places > 1) {
+    mesh.comm(grid::Axis::kPipe).broadcast(tensor::view(prediction), places - 1).wait();
+  }
+  return prediction;
 }
 
 }  // namespace
@@ -33,18 +55,25 @@ formats::Picture sheet_of(const Tensor& images, std::int64_t columns) {
 }
 
 bool can_draw(const Trainer& trainer) {
-  return drawing_model(trainer) != nullptr;
+  return drawing_model(trainer.stages()[0]) != nullptr;
 }
 
 formats::Picture draw_picture(const Mesh& mesh, Trainer& trainer, std::uint64_t seed) {
-  const model::UNet* net = drawing_model(trainer);
+  const model::UNet* net = drawing_model(trainer.stages()[0]);
   FOURFOLD_CHECK(net != nullptr, "this model draws no images");
   const model::Drawing drawing{.images = kRows * kColumns,
                                .steps = std::min(kSteps, net->spec().noise.steps),
                                .seed = seed,
                                .at_once = trainer.recipe().micro_batch};
   Tensor images;
-  const auto draw = [&] { images = model::draw_images(mesh, *net, drawing); };
+  const auto draw = [&] {
+    images = model::draw_images(
+        mesh, net->spec(),
+        [&](const model::UNet::Noised& noised, const nn::Batch& batch) {
+          return predict(mesh, trainer, noised, batch);
+        },
+        drawing);
+  };
   if (trainer.recipe().optimizer.mean_decay > 0) {
     trainer.with_mean_values(draw);
   } else {

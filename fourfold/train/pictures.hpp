@@ -12,8 +12,7 @@ namespace fourfold::train {
 /// Images of a model side by side, so many in a row: {images, pixels, colours}.
 formats::Picture sheet_of(const Tensor& images, std::int64_t columns);
 
-/// Whether the model draws images. A model that is cut into stages does not draw while it is
-/// trained.
+/// Whether the model draws images.
 bool can_draw(const Trainer& trainer);
 
 /// Draws 4 x 8 images in a few steps, with the running mean of the weights if there is one. The

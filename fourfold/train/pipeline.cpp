@@ -8,6 +8,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/comm/phase_scope.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/train/pass_scope.hpp"
 
 namespace fourfold::train {
 
@@ -62,9 +63,8 @@ void Pipeline::expect(const Unit& unit) {
   }
   const model::Stage& stage = part(unit).stage();
   if (unit.forward ? stage.first : stage.last) return;
-  const nn::Batch batch = stages_->model().batch(stages_->samples());
   const model::End end = unit.forward ? model::End::kInput : model::End::kOutput;
-  expected_ = part(unit).all_empty_hidden(batch, end);
+  expected_ = part(unit).all_empty_hidden(batch_, end);
   const int peer = (place_ + (unit.forward ? places_ - 1 : 1)) % places_;
   std::vector<comm::Communicator::Receiving> receives;
   for (const Tensor& one : expected_) receives.push_back({tensor::view(one), peer});
@@ -101,19 +101,11 @@ void Pipeline::keep_sending(Sent sent) {
 
 // --- passes
 
-std::vector<Tensor> Pipeline::forward(const Unit& unit, const std::vector<Tensor>& inputs,
-                                      std::int64_t terms, const ReadInput& read, nn::Pass pass) {
-  const model::Part& here = part(unit);
-  const model::Input input = read(unit.micro_batch, here.stage().first || here.stage().last);
-  std::vector<Tensor> outputs = here.run(inputs, input, terms, pass);
-  if (here.stage().last && !mesh_->dry()) loss_ += outputs[0].item<double>();
-  return outputs;
-}
-
 void Pipeline::backward(const Unit& unit, const std::vector<Tensor>& gradients,
                         const BeginPass& begin_pass, tensor::InFlight& in_flight) {
   const comm::PhaseScope phase(schedule::Phase::kBackward);
   const model::Part& here = part(unit);
+  const PassScope scope(unit.micro_batch, here.stage().blocks.begin);
   begin_pass(here.parameters());
   if (needs_shared_gradient(unit)) {
     shared_arriving_.wait();
@@ -141,10 +133,15 @@ void Pipeline::give_shared_gradient(tensor::InFlight& in_flight) {
   keep_sending({{gradient}, along_pipe.send(tensor::view(gradient), 0)});
 }
 
-double Pipeline::run(tensor::InFlight& in_flight, std::int64_t micro_batches, std::int64_t terms,
+void Pipeline::forget_loss() {
+  loss_ = at::zeros({}, at::TensorOptions(at::kDouble).device(mesh_->device()));
+}
+
+Tensor Pipeline::run(tensor::InFlight& in_flight, std::int64_t micro_batches, std::int64_t terms,
                      const ReadInput& read, const BeginPass& begin_pass) {
+  batch_ = stages_->model().batch(stages_->samples());
   micro_batches_ = micro_batches;
-  loss_ = 0;
+  forget_loss();
   if (shared_ && !owns_shared_) {
     shared_->forget_gradient();
     // In the first step, or after a validation, its values are treated as those that arrive after
@@ -164,35 +161,42 @@ double Pipeline::run(tensor::InFlight& in_flight, std::int64_t micro_batches, st
       backward(unit, arrived_now, begin_pass, in_flight);
       continue;
     }
+    const model::Part& here = part(unit);
+    const model::Stage& stage = here.stage();
+    const PassScope scope(unit.micro_batch, stage.blocks.begin);
     Open open;
     for (Tensor& input : arrived_now) open.inputs.push_back(input.set_requires_grad(true));
-    open.outputs = forward(unit, open.inputs, terms, read, nn::Pass(in_flight, true));
-    if (!part(unit).stage().last) open.sent = send(open.outputs, true);
+    nn::Pass pass(in_flight, true);
+    open.outputs =
+        here.run(open.inputs, read(unit.micro_batch, stage.first || stage.last), terms, pass);
+    if (stage.last) loss_.add_(open.outputs[0].detach());
+    if (!stage.last) open.sent = send(open.outputs, true);
     open_[{unit.chunk, unit.micro_batch}] = std::move(open);
   }
   for (Sent& sent : sent_) sent.work.wait();
   sent_.clear();
   shared_sent_.work.wait();
   shared_sent_ = {};
-  return loss_;
+  return std::exchange(loss_, Tensor());
 }
 
-double Pipeline::run_forward(tensor::InFlight& in_flight, std::int64_t micro_batches,
-                             std::int64_t terms, const ReadInput& read) {
+void Pipeline::run_forward(tensor::InFlight& in_flight, const nn::Batch& batch,
+                           std::int64_t micro_batches, const RunStage& run) {
   const at::NoGradGuard no_graph;
+  batch_ = batch;
   micro_batches_ = micro_batches;
-  loss_ = 0;
   const std::vector<Unit> units = forward_units(places_, stages_->chunks(), micro_batches);
   expect(units[0]);
   for (std::size_t i = 0; i < units.size(); ++i) {
     const std::vector<Tensor> inputs = arrived();
     if (i + 1 < units.size()) expect(units[i + 1]);
-    const std::vector<Tensor> outputs = forward(units[i], inputs, terms, read, nn::Pass(in_flight));
-    if (!part(units[i]).stage().last) keep_sending(send(outputs, true));
+    const model::Part& here = part(units[i]);
+    nn::Pass pass(in_flight);
+    const std::vector<Tensor> outputs = run(here, inputs, units[i].micro_batch, pass);
+    if (!here.stage().last) keep_sending(send(outputs, true));
   }
   for (Sent& sent : sent_) sent.work.wait();
   sent_.clear();
-  return loss_;
 }
 
 // --- the parameter that the first and the last stage share. The first stage owns it. The

@@ -19,6 +19,12 @@ using tensor::Mesh;
 /// Reads a micro-batch of the step. If `data` is false it only describes the batch, without data.
 using ReadInput = std::function<model::Input(std::int64_t micro_batch, bool data)>;
 
+/// Runs a micro-batch, counted from 0, through a stage: takes what the stage before returned, and
+/// returns what the next one takes.
+using RunStage =
+    std::function<std::vector<Tensor>(const model::Part& part, const std::vector<Tensor>& hidden,
+                                      std::int64_t micro_batch, nn::Pass& pass)>;
+
 /// Called with the parameters of a stage before each of its backward passes.
 using BeginPass = std::function<void(const nn::Parameters& parameters)>;
 
@@ -29,13 +35,14 @@ class Pipeline {
   Pipeline(const Mesh& mesh, const model::Stages& stages);
 
   /// Runs all forward and backward passes of a step of `micro_batches` micro-batches. Returns the
-  /// sum of the losses on ranks of the last stage, else 0.
-  double run(tensor::InFlight& in_flight, std::int64_t micro_batches, std::int64_t terms,
+  /// sum of the losses on ranks of the last stage, else 0: one number of type double on the device,
+  /// which nobody has read yet.
+  Tensor run(tensor::InFlight& in_flight, std::int64_t micro_batches, std::int64_t terms,
              const ReadInput& read, const BeginPass& begin_pass);
 
-  /// Runs only the forward passes, without a graph.
-  double run_forward(tensor::InFlight& in_flight, std::int64_t micro_batches, std::int64_t terms,
-                     const ReadInput& read);
+  /// Runs only forward passes, of micro-batches that are like `batch`, without a graph.
+  void run_forward(tensor::InFlight& in_flight, const nn::Batch& batch, std::int64_t micro_batches,
+                   const RunStage& run);
 
   /// Must be called after the parameters have changed. Sends the parameter that the first and the
   /// last stage share, if there is one, from the first to the last. Its next use waits for it.
@@ -60,11 +67,10 @@ class Pipeline {
   bool needs_shared_gradient(const Unit& unit) const;
   const comm::Communicator& comm(bool forward) const;
   void expect(const Unit& unit);
+  void forget_loss();
   std::vector<Tensor> arrived();
   Sent send(std::vector<Tensor> tensors, bool forward) const;
   void keep_sending(Sent sent);
-  std::vector<Tensor> forward(const Unit& unit, const std::vector<Tensor>& inputs,
-                              std::int64_t terms, const ReadInput& read, nn::Pass pass);
   void backward(const Unit& unit, const std::vector<Tensor>& gradients, const BeginPass& begin_pass,
                 tensor::InFlight& in_flight);
   void give_shared_gradient(tensor::InFlight& in_flight);
@@ -75,8 +81,9 @@ class Pipeline {
   int place_;
   nn::ParameterPtr shared_;  // by the first and the last stage; null on other ranks
   bool owns_shared_ = false;
+  nn::Batch batch_;  // what a micro-batch is like
   std::int64_t micro_batches_ = 0;
-  double loss_ = 0;
+  Tensor loss_;
   std::map<std::pair<int, std::int64_t>, Open> open_;  // by chunk and micro-batch
   std::vector<Tensor> expected_;  // tensors that the next unit receives from other ranks
   comm::Work arriving_;

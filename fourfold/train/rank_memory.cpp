@@ -8,6 +8,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/host_memory.hpp"
 #include "fourfold/train/dry_run.hpp"
+#include "fourfold/train/gpu.hpp"
 
 namespace fourfold::train {
 
@@ -31,6 +32,10 @@ Bytes memory_of_device(const config::DeviceConfig& device) {
 RankMemory memory_for_training(const config::Config& config, int ranks_here) {
   if (config.device.memory_gib > 0) {
     return {memory_of_device(config.device), "device.memory_gib", true};
+  }
+  if (config.device.kind == config::DeviceKind::kCuda) {
+    const Bytes all = gpu_memory();
+    return {all - Bytes(all.value() / 8), "the memory of its GPU without an eighth", true};
   }
   const Bytes share(host_memory().available.value() / std::max(1, ranks_here));
   return {share - Bytes(share.value() / 8), "its share of the memory that is free on its host"};
@@ -66,7 +71,8 @@ Bytes peak_of(const StepRecord& record) {
 /// The cost of a step of `passes` passes.
 StepCost cost_of(Recipe recipe, std::int64_t passes, const grid::Sizes& sizes) {
   recipe.batch = passes * recipe.micro_batch;
-  const StepRecord record = dry_run(grid::Grid(sizes), 0, recipe);
+  const grid::Grid grid(sizes);
+  const StepRecord record = dry_run(grid, typical_rank(grid, 0, *recipe.model), recipe);
   StepCost cost;
   for (const auto& [key, count] : record.counts) {
     cost.bytes += static_cast<double>(count.wire.bytes.value());
@@ -162,9 +168,8 @@ Bytes peak_memory(const Recipe& recipe, const grid::Sizes& sizes, Bytes enough) 
   Bytes largest;
   for (const int place : telling_places(recipe, sizes.pipe)) {
     if (largest > enough) break;
-    grid::Coord coord;
-    coord[grid::Axis::kPipe] = place;
-    largest = std::max(largest, peak_of_rank(grid, grid.rank_of(coord), recipe));
+    const int rank = typical_rank(grid, place, *recipe.model);
+    largest = std::max(largest, peak_of_rank(grid, rank, recipe));
   }
   return largest;
 }

@@ -3,22 +3,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/file.hpp"
-#include "fourfold/checkpoint/generation_config.hpp"
+#include "fourfold/checkpoint/first_text.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
+#include "fourfold/comm/flight_log.hpp"
+#include "fourfold/comm/flight_recorder.hpp"
 #include "fourfold/config/write.hpp"
+#include "fourfold/launch/stop_signal.hpp"
 #include "fourfold/report/chrome_trace.hpp"
 #include "fourfold/report/page.hpp"
 #include "fourfold/train/all_ranks.hpp"
+#include "fourfold/train/bad_step.hpp"
+#include "fourfold/train/checkpoints.hpp"
 #include "fourfold/train/device.hpp"
+#include "fourfold/train/dry_run.hpp"
+#include "fourfold/train/gpu.hpp"
+#include "fourfold/train/history.hpp"
 #include "fourfold/train/metrics.hpp"
+#include "fourfold/train/model_folder.hpp"
 #include "fourfold/train/pictures.hpp"
+#include "fourfold/train/replicas.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/run_report.hpp"
 #include "fourfold/train/setup.hpp"
@@ -56,6 +68,8 @@ class Run {
         meter_(&meter),
         first_(world.rank() == 0) {
     for (const std::string& remark : spec_.remarks) say(remark);
+    where_ = open_device(world, spec_.config.device);
+    if (spec_.free_grid) forget_other_grid(spec_.config, world.size());
     data_ = open_shared_dataset(world, spec_.config, console.show);
     say(data_.about);
     const std::string chosen =
@@ -74,27 +88,39 @@ class Run {
       say("weights from " + init_from);
     }
     mesh_.emplace(world, grid::Grid(spec_.config.parallel.sizes, spec_.config.parallel.placement),
-                  recipe_.overlap);
+                  recipe_.overlap, where_);
     device_.emplace(world, spec_.config.device, meter);
     make_trainer();
     metrics_.construction = meter.at_peak().total();
-    if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, spec_.trace_steps);
     metrics_.gemm_flops =
         peak_rate(*mesh_, spec_.config.device, recipe_.model->execution().precision.compute);
+    go_on();
     meter.reset_peak();
+    if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, later(spec_.trace_steps));
     make_folder();
   }
 
-  void train() {
+  /// Returns whether all steps were done: not if a signal has asked the run to stop.
+  bool train() {
     const config::TrainConfig& config = spec_.config.train;
     const ReadSample read = read_training(data_);
     world_->reset_counters();
-    for (std::int64_t number = 1; number <= config.steps; ++number) {
-      step(number, read);
+    for (std::int64_t number = done_ + 1; number <= config.steps; ++number) {
+      const Votes votes = step(number, read);
       const bool due = config.validate_every > 0 && number % config.validate_every == 0;
       if (due || number == config.steps) validate(number);
       if (draws_ && (number % config.draw_every == 0 || number == config.steps)) draw(number);
+      save(number, votes);
+      if (votes.stop && number < config.steps) return false;
     }
+    return true;
+  }
+
+  /// Ends a run that was asked to stop.
+  void stop() {
+    trainer_->finish();
+    drop_log();
+    say(concat("stopped on request; fourfold train --resume ", folder_, " goes on"));
   }
 
   void finish() {
@@ -104,7 +130,8 @@ class Run {
     const Bytes in_steps = meter_->at_peak().total();
     trainer_->finish();
     take_counts();
-    save_weights();
+    checkpoints_->finish();
+    save_model(*mesh_, *trainer_, folder_);
     if (tracer_) collect_traces();
     const auto largest_bytes = [this](Bytes own) {
       return Bytes(static_cast<std::int64_t>(largest(*mesh_, static_cast<double>(own.value()))));
@@ -115,9 +142,12 @@ class Run {
     metrics_.construction = largest_bytes(metrics_.construction);
     metrics_.peak = std::max(metrics_.construction, largest_bytes(in_steps));
     metrics_.peak_rss = largest_bytes(peak_rss());
+    metrics_.checkpoints = checkpoints_->times().count;
+    metrics_.checkpoint_blocked = checkpoints_->times().blocked;
+    drop_log();
     if (!first_) return;
     const comm::LongWork long_work = world_->long_work("writing the results");
-    save_description();
+    save_description(folder_, *recipe_.model, data_);
     summarise();
     if (!too_slow.empty()) say(too_slow);
     if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
@@ -142,11 +172,75 @@ class Run {
     });
   }
 
+  /// The steps to trace, or the third one from here on if these were done before.
+  TraceSteps later(TraceSteps steps) const {
+    if (steps.first > done_) return steps;
+    const std::int64_t third = std::min(done_ + 3, spec_.config.train.steps);
+    return {third, third};
+  }
+
+  /// Fills the trainer from a checkpoint, if there is one.
+  void go_on() {
+    if (spec_.resume.empty()) return;
+    const Seconds begin = now();
+    const Resumed resumed = resume(*mesh_, *trainer_, spec_.config, spec_.resume, data_.train_units,
+                                   [this](const auto& line) { say(line); });
+    done_ = resumed.step;
+    if (done_ == 0) {
+      if (is_run_folder(spec_.resume)) say("there is no checkpoint yet: the run begins again");
+      return;
+    }
+    say(concat("goes on after step ", done_, " of ", spec_.config.train.steps, ": read ",
+               resumed.loaded.read, " in ", now() - begin));
+  }
+
   void make_folder() {
     draws_ = can_draw(*trainer_) && spec_.config.train.draw_every > 0;
-    if (!first_) return;
+    if (first_) begin_folder();
+    folder_ = checkpoint::first_text(mesh_->everyone(), folder_);
+    checkpoints_.emplace(*mesh_, *trainer_, spec_.config, folder_, data_.train_units,
+                         [this](const auto& line) { say(line); });
+    keep_log();
+  }
+
+  /// A log of what this rank does, for `fourfold autopsy`. Without it a run trains as well.
+  void keep_log() {
+    const std::string path = flight_folder(folder_) + "/" + comm::flight_file(world_->rank());
+    try {
+      flight_.emplace(*world_, path);
+    } catch (const IoError& error) {
+      say(concat(error.what(), "; this run leaves no logs for fourfold autopsy"));
+    }
+  }
+
+  /// Logs are of no use when all is well.
+  void drop_log() {
+    if (!flight_) return;
+    flight_.reset();
+    std::error_code error;
+    std::filesystem::remove(flight_folder(folder_) + "/" + comm::flight_file(world_->rank()),
+                            error);
+    std::filesystem::remove(flight_folder(folder_), error);  // if it is empty
+  }
+
+  /// Says that this rank does other work than steps, as long as the result lives.
+  comm::LongWork long_work(const std::string& what) {
+    if (flight_) flight_->begin(what);
+    return world_->long_work(what);
+  }
+
+  void begin_folder() {
     const comm::LongWork long_work = world_->long_work("making the run's folder");
-    folder_ = make_run_folder(spec_.out, spec_.name);
+    if (spec_.resume.empty() || !is_run_folder(spec_.resume)) {
+      folder_ = make_run_folder(spec_.resume.empty() ? spec_.out : spec_.resume, spec_.name);
+    } else {
+      folder_ = spec_.resume;
+      History history = cut_history(folder_, done_, unit_of(spec_.config.model));
+      metrics_.steps = std::move(history.steps);
+      metrics_.validations = std::move(history.validations);
+    }
+    std::error_code error;  // logs of earlier ranks
+    std::filesystem::remove_all(flight_folder(folder_), error);
     write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
     files_.emplace(folder_, unit_of(spec_.config.model));
     for (const std::string& line : said_) files_->log(line);
@@ -157,9 +251,6 @@ class Run {
     const nn::Batch batch = recipe_.model->batch(recipe_.micro_batch);
     say(describe(recipe_.overlap, trainer_->stages()[0].parts_of(batch)));
     if (const std::string about = device_->about(); !about.empty()) say(about);
-    if (spec_.config.model.has_images() && spec_.config.train.draw_every > 0 && !draws_) {
-      say("no pictures are drawn while a pipeline trains; fourfold sample draws them afterwards");
-    }
     say(concat("run folder ", folder_));
   }
 
@@ -174,17 +265,28 @@ class Run {
     }
   }
 
-  void step(std::int64_t number, const ReadSample& read) {
+  /// Returns what any rank has asked for.
+  Votes step(std::int64_t number, const ReadSample& read) {
     const Seconds begin = now();
     device_->begin_step();
+    if (flight_) flight_->begin_step(number);
     if (tracer_) tracer_->begin_step(number);
-    const StepResult result = trainer_->step(number, read);
+    const StepResult result = train_step(number, read);
+    world_->resolve();
     device_->end_step();
     const Seconds seconds = now() - begin;
-    const comm::Counts counts = take_counts();
+    const bool skipped = !result.left_out.empty();
+    if (skipped) {
+      say(result.left_out);
+    } else {
+      expect_steps_of(number, seconds);
+    }
+    skipped_.after(number, skipped);
+    comm::Counts counts = std::exchange(before_update_, {});
+    add(counts, take_counts());
     if (tracer_) tracer_->end_step(number);
     if (tracer_ && tracer_->ends_with(number)) collect_traces();
-    if (!first_) return;
+    if (!first_) return result.votes;
     const auto units = static_cast<double>(units_of_step(spec_.config));
     const FlopsPerSecond speed = flops_ / seconds;
     const StepMetrics step{.step = number,
@@ -195,14 +297,51 @@ class Run {
                            .exposed = exposed(counts),
                            .communication = communication_times(counts),
                            .units_per_second = units / seconds.value(),
-                           .mfu = speed / metrics_.gemm_flops};
+                           .mfu = speed / metrics_.gemm_flops,
+                           .skipped = skipped ? 1 : 0};
     metrics_.steps.add(step);
     files_->step(step);
     // The last steps predict best how long the others will take, and the first step predicts worst.
     constexpr std::size_t kRecent = 100;
-    if (number == 2 || recent_.size() == kRecent) recent_.erase(recent_.begin());
+    if (number == done_ + 2 || recent_.size() == kRecent) recent_.erase(recent_.begin());
     recent_.push_back(seconds);
     tell(step);
+    return result.votes;
+  }
+
+  StepResult train_step(std::int64_t number, const ReadSample& read) {
+    try {
+      return trainer_->step(number, read, checkpoints_->votes(number, launch::stop_requested()),
+                            [&] { compare(number); });
+    } catch (const c10::OutOfMemoryError&) {
+      const tensor::MemoryUse use = meter_->now();
+      const Bytes expected = dry_run(mesh_->grid(), world_->rank(), recipe_).peak();
+      throw Error(concat("step ", number, ": ", describe_full_gpu(world_->rank(), use, expected)));
+    }
+  }
+
+  /// A rank that does not answer for longer than a step, and a second, is not only late.
+  void expect_steps_of(std::int64_t number, Seconds seconds) {
+    constexpr std::int64_t kFirst = 3;  // the first steps may be shorter or longer
+    constexpr Seconds kMore{1};
+    longest_step_ = std::max(longest_step_, seconds);
+    if (number >= done_ + kFirst) world_->suspect_after(longest_step_ + kMore);
+  }
+
+  /// Before the update, which would hide or spread what is wrong.
+  void compare(std::int64_t number) {
+    const std::int64_t every = spec_.config.train.compare_every;
+    if (every == 0 || number % every != 0) return;
+    before_update_ = take_counts();
+    const std::string different = difference_of_replicas(*mesh_, trainer_->stages());
+    if (!different.empty()) throw Error(concat("step ", number, ": ", different));
+    world_->reset_counters();  // it does not belong to training
+  }
+
+  void save(std::int64_t number, const Votes& votes) {
+    take_counts();
+    checkpoints_->after_step(number, votes);
+    world_->reset_counters();  // it does not belong to training
   }
 
   /// What was communicated since the last call. The last operations of a step may count for the
@@ -216,7 +355,7 @@ class Run {
   void collect_traces() {
     trainer_->finish();
     take_counts();
-    const comm::LongWork long_work = world_->long_work("collecting traces");
+    const comm::LongWork announced = long_work("collecting traces");
     traces_ = tracer_->collect();
     tracer_.reset();
     world_->reset_counters();  // it does not belong to training
@@ -244,7 +383,7 @@ class Run {
     if (!data_.validation) return;
     trainer_->finish();
     take_counts();
-    const comm::LongWork long_work = world_->long_work("validating");
+    const comm::LongWork announced = long_work("validating");
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     world_->reset_counters();  // it does not belong to training
@@ -257,7 +396,7 @@ class Run {
   void draw(std::int64_t number) {
     trainer_->finish();
     take_counts();
-    const comm::LongWork long_work = world_->long_work("drawing pictures");
+    const comm::LongWork announced = long_work("drawing pictures");
     const formats::Picture picture = draw_picture(*mesh_, *trainer_, spec_.config.train.seed);
     world_->reset_counters();  // it does not belong to training
     if (!first_) return;
@@ -280,29 +419,6 @@ class Run {
     return latest;
   }
 
-  void save_weights() {
-    const auto save = [this](std::string_view file) {
-      checkpoint::save_weights(*mesh_, trainer_->stages(), first_ ? folder_ : "",
-                               checkpoint::kSaveWindow, file);
-    };
-    save(checkpoint::kWeightsFile);
-    if (recipe_.optimizer.mean_decay > 0) {
-      trainer_->with_mean_values([&] { save(checkpoint::kMeanFile); });
-    }
-  }
-
-  /// Writes what other programs need besides the weights to use the model.
-  void save_description() {
-    const std::int64_t end = data_.tokenizer ? data_.tokenizer->end_of_text() : -1;
-    // In training a text follows the end of another one where no token begins it.
-    std::int64_t begin = data_.tokenizer ? data_.tokenizer->begin_of_text() : -1;
-    if (begin < 0) begin = end;
-    write_text(folder_ + "/config.json", checkpoint::model_config(*recipe_.model, begin, end));
-    if (spec_.config.model.has_images()) return;
-    write_text(folder_ + "/generation_config.json", checkpoint::generation_config(begin, end));
-    if (data_.tokenizer) data_.tokenizer->save(folder_);
-  }
-
   void summarise() {
     metrics_.ranks = world_->size();
     metrics_.grid = grid::to_string(mesh_->grid());
@@ -318,6 +434,8 @@ class Run {
                                               : " that products reach here: mfu ",
                std::round(1000 * metrics_.mfu) / 1000));
     if (predicted_) compare_with_prediction(median);
+    const std::int64_t skipped = skipped_steps(metrics_.steps.entries());
+    if (skipped > 0) say(concat(skipped, skipped == 1 ? " step" : " steps", " updated nothing"));
     say(concat("the whole run took ", short_time(metrics_.facts.total)));
     say(concat("the model is in ", folder_));
   }
@@ -344,29 +462,47 @@ class Run {
   bool first_;  // whether this is rank 0, which reports and writes
   Dataset data_;
   Recipe recipe_;
-  Flops flops_;  // of a step
+  Flops flops_;                    // of a step
+  c10::Device where_ = c10::kCPU;  // the tensors of this rank
   std::optional<Mesh> mesh_;
   std::optional<Device> device_;  // until the last step has ended
   std::optional<Trainer> trainer_;
-  bool draws_ = false;                 // whether pictures are drawn now and then
+  std::int64_t done_ = 0;  // steps that were done before this process began
+  std::optional<Checkpoints> checkpoints_;
+  std::optional<comm::FlightRecorder> flight_;
+  SkippedSteps skipped_;
+  comm::Counts before_update_;  // what a step has communicated before a comparison of replicas
+  bool draws_ = false;          // whether pictures are drawn now and then
   std::vector<std::string> pictures_;  // their names in the folder
   std::string folder_;
   std::optional<MetricsFiles> files_;
   std::vector<std::string> said_;  // lines from before there were files
   RunMetrics metrics_;
-  std::vector<Seconds> recent_;            // times of the last steps
+  std::vector<Seconds> recent_;  // times of the last steps
+  Seconds longest_step_;
   std::optional<Tracer> tracer_;           // until the traces are collected
   std::vector<report::RankTrace> traces_;  // of all ranks, on the first
 };
 
 }  // namespace
 
-void run(comm::World& world, RunSpec spec, const Console& console) {
-  tensor::MemoryMeter meter;
+void forget_other_grid(config::Config& config, int ranks) {
+  if (!config.parallel.given || grid::Grid(config.parallel.sizes).ranks() == ranks) return;
+  config.parallel = {};
+  config.train.micro_batch = config.train.batch;
+  config.train.checkpoint_activations = false;
+}
+
+bool run(comm::World& world, RunSpec spec, const Console& console) {
+  tensor::MemoryMeter meter(type_of(spec.config.device));
   const tensor::MemoryMeter::Counting counting(meter);
   Run run(world, std::move(spec), console, meter);
-  run.train();
+  if (!run.train()) {
+    run.stop();
+    return false;
+  }
   run.finish();
+  return true;
 }
 
 }  // namespace fourfold::train

@@ -43,8 +43,14 @@ using Predict = std::function<Prediction(comm::World& world, const config::Confi
 
 struct RunSpec {
   config::Config config;
-  std::string name = "run";          ///< the name of the configuration, for the folder
-  std::string out;                   ///< the folder of the run; empty: a new one in runs/
+  std::string name = "run";  ///< the name of the configuration, for the folder
+  std::string out;           ///< the folder of the run; empty: a new one in runs/
+  /// The folder of a run that goes on from its newest checkpoint; it begins if there is none.
+  /// Empty: a new run.
+  std::string resume;
+  /// Whether the grid of the configuration is only that of an earlier part of the run: on another
+  /// number of ranks another one is chosen.
+  bool free_grid = false;
   std::string json;                  ///< a file for the results, or empty
   std::string report;                ///< a file for a page about the run, or empty
   std::string trace;                 ///< a file for the timeline of all ranks, or empty
@@ -59,11 +65,17 @@ struct RunSpec {
 /// checked. The folder then holds config.toml, log.txt, metrics.jsonl, TensorBoard's events, and at
 /// the end the model: model.safetensors, ema.safetensors with the running mean of the weights if
 /// one is kept, config.json, and of a model of text generation_config.json and the tokenizer's
-/// files. A model of images draws pictures into it. Throws ConfigError for mistakes that the user
-/// can fix.
-void run(comm::World& world, RunSpec spec, const Console& console);
+/// files. A model of images draws pictures into it. Checkpoints are in its folder checkpoints.
+/// Throws ConfigError for mistakes that the user can fix.
+///
+/// Returns false if a signal (`launch::stop_requested`) has asked the run to stop before its last
+/// step: then its state is saved, and there is no model.
+bool run(comm::World& world, RunSpec spec, const Console& console);
 
 /// Throws ConfigError that names --out when no new folder can be made there.
 void check_run_folder(const std::string& out);
+
+/// Lets another grid be chosen if the configuration's has another number of ranks.
+void forget_other_grid(config::Config& config, int ranks);
 
 }  // namespace fourfold::train

@@ -11,6 +11,7 @@
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/checkpoint/folder.hpp"
 #include "fourfold/config/read.hpp"
 #include "fourfold/train/run.hpp"
 
@@ -37,18 +38,6 @@ fs::path nearest_parent(const fs::path& path) {
   return parent;
 }
 
-/// The last step in metrics.jsonl; 0 for none. The last line may be incomplete.
-std::int64_t last_step(const std::string& folder) {
-  std::ifstream file(folder + "/metrics.jsonl");
-  std::int64_t last = 0;
-  for (std::string line; std::getline(file, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
-    const auto step = json.is_object() ? json.find("step") : json.end();
-    if (step != json.end() && step->is_number()) last = step->get<std::int64_t>();
-  }
-  return last;
-}
-
 /// " of 900", from the run's configuration. Empty when that cannot be read.
 std::string of_all_steps(const std::string& folder) {
   try {
@@ -61,6 +50,41 @@ std::string of_all_steps(const std::string& folder) {
 
 }  // namespace
 
+std::int64_t last_step(const std::string& folder) {
+  // The last line may be incomplete.
+  std::ifstream file(folder + "/metrics.jsonl");
+  std::int64_t last = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto step = json.is_object() ? json.find("step") : json.end();
+    if (step != json.end() && step->is_number()) last = step->get<std::int64_t>();
+  }
+  return last;
+}
+
+std::string flight_folder(const std::string& folder) {
+  return folder + "/flight";
+}
+
+bool is_run_folder(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(fs::path(folder) / "config.toml", error);
+}
+
+void check_resumed_folder(const std::string& folder, bool has_config) {
+  std::error_code error;
+  if (!is_run_folder(folder)) {
+    if (has_config) return check_run_folder(folder);
+    throw ConfigError(concat("--resume ", folder, " is not the folder of a run: it has no ",
+                             "config.toml; with a CONFIG.toml a new run begins there"));
+  }
+  const bool ended = fs::exists(fs::path(folder) / "model.safetensors", error);
+  if (ended && checkpoint::list(checkpoint::checkpoints_of(folder)).empty()) {
+    throw ConfigError(concat("the run in ", folder, " has ended and has no checkpoint to go on ",
+                             "from; --init-from ", folder, " begins a new run with its weights"));
+  }
+}
+
 std::string why_no_model(const std::string& folder) {
   std::error_code error;
   const auto has = [&](const char* name) { return fs::exists(fs::path(folder) / name, error); };
@@ -70,7 +94,8 @@ std::string why_no_model(const std::string& folder) {
   return concat(
       folder, " has no model yet: the run ",
       step == 0 ? "has not done a step" : concat("is at step ", step, of_all_steps(folder)),
-      ", or ended there; the model is written at the end of a run");
+      ", or ended there; the model is written at the end of a run, or by fourfold checkpoint "
+      "export");
 }
 
 void check_run_folder(const std::string& out) {
@@ -91,9 +116,13 @@ void check_run_folder(const std::string& out) {
   }
 }
 
+std::string new_run_folder(const std::string& name) {
+  return concat("runs/", name, "-", time_stamp());
+}
+
 std::string make_run_folder(const std::string& out, const std::string& name) {
   check_run_folder(out);
-  const std::string path = out.empty() ? concat("runs/", name, "-", time_stamp()) : out;
+  const std::string path = out.empty() ? new_run_folder(name) : out;
   for (int number = 1;; ++number) {
     const std::string attempt = number == 1 ? path : concat(path, "-", number);
     std::error_code error;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace fourfold::train {
@@ -10,6 +11,21 @@ namespace fourfold::train {
 /// in runs/, named after the configuration and the time. Throws ConfigError when the folder cannot
 /// be made. Returns its path.
 std::string make_run_folder(const std::string& out, const std::string& name);
+
+/// The name of a folder in runs/ that does not exist yet, after the configuration and the time.
+std::string new_run_folder(const std::string& name);
+
+/// Whether a run has begun in the folder.
+bool is_run_folder(const std::string& folder);
+
+/// Where the ranks of the run keep logs of what they do.
+std::string flight_folder(const std::string& folder);
+
+/// The last step that the metrics in the folder have; 0 for none.
+std::int64_t last_step(const std::string& folder);
+
+/// Throws ConfigError unless a run can go on in the folder, or, with a configuration, begin there.
+void check_resumed_folder(const std::string& folder, bool has_config);
 
 /// Why the folder of a run has no model: "runs/x has no model yet: ...". Empty when it has one, or
 /// when it is not the folder of a run.

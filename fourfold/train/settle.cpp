@@ -110,6 +110,7 @@ std::string settle_grid(Config& config, int ranks, const RankMemory& memory) {
   }
   if (config.parallel.strategy == config::kAuto) config.parallel.strategy = "4d";
   if (config.parallel.given) return settle_given(config, ranks, memory);
+  static_cast<void>(recipe_of(config));  // a model that does not go with the strategy has no grid
   const std::vector<Choice> choices = fitting_choices(config, ranks);
   const bool pipeline =
       config::strategy_of(config.parallel.strategy).own.contains(grid::Axis::kPipe);

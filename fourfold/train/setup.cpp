@@ -43,6 +43,7 @@ Recipe recipe_of(const config::Config& config) {
                           .warmup = config.optim.warmup,
                           .steps = config.train.steps};
   recipe.clip = config.optim.clip;
+  recipe.skip_bad_steps = config.train.on_bad_step == config::OnBadStep::kSkip;
   recipe.overlap = overlap_of(config.overlap);
   return recipe;
 }

@@ -1,12 +1,17 @@
 // Training steps of a model: a step reads batches, changes the parameters and returns loss and
-// norm. SPDX-License-Identifier: Apache-2.0
+// norm.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "fourfold/optim/adamw.hpp"
 #include "fourfold/optim/learning_rate.hpp"
+#include "fourfold/train/gather_names.hpp"
+#include "fourfold/train/not_finite.hpp"
 #include "fourfold/train/pipeline.hpp"
 
 namespace fourfold::train {
@@ -21,8 +26,13 @@ struct Recipe {
   std::vector<std::int64_t> stage_blocks = {};
   optim::AdamWSpec optimizer;
   optim::LearningRate learning_rate;
-  double clip = 0;          ///< the largest global norm of the gradients; 0: no limit
+  double clip = 0;  ///< the largest global norm of the gradients; 0: no limit
+  /// A step whose loss or gradient is not finite leaves out its update, and the next one follows.
+  bool skip_bad_steps = false;
   tensor::Overlap overlap;  ///< for the mesh of the training
+  /// Shared by trainings of the same model, so that each need not learn its order of gathers; may
+  /// be null.
+  std::shared_ptr<GatherNames> gather_names = {};
 };
 
 /// Says which passes do not divide the batch, or which settings cannot be combined with a pipeline
@@ -41,10 +51,20 @@ using ReadTokens =
     std::function<void(std::int64_t sample, std::int64_t* tokens, std::int64_t* targets)>;
 ReadSample read_tokens(ReadTokens read);
 
+/// What a rank asks all ranks to do after a step. Votes travel with the loss.
+struct Votes {
+  bool save = false;
+  bool stop = false;  ///< after saving
+};
+
 struct StepResult {
   double loss = 0;  ///< the mean over the samples of the step
   double grad_norm = 0;
   double rate = 0;
+  Votes votes = {};  ///< what any rank has asked for: the same on all ranks
+  /// Why the parameters and the optimizer's state are as they were, for the user; empty if the step
+  /// has changed them. The same on all ranks.
+  std::string left_out = {};
 };
 
 class Trainer {
@@ -55,9 +75,21 @@ class Trainer {
           const std::function<void(const model::Part&)>& fill = {});
 
   /// Runs step 1, 2, ...: its samples begin with number (number - 1) * batch. On a dry mesh nothing
-  /// is read, and the result is meaningless. When the loss or a gradient is not finite, throws
-  /// Error on all ranks, before any parameter has changed. The error names step, rank and tensor.
-  StepResult step(std::int64_t number, const ReadSample& read);
+  /// is read, and the result is meaningless.
+  ///
+  /// When the loss or a gradient is not finite, no parameter changes. The passes run a second time,
+  /// to find the layer, rank and sample where it begins, and whether it happens again. Then all
+  /// ranks throw an Error that says so; or, if the recipe skips such steps, `StepResult::left_out`
+  /// says it. A parameter that is not finite is always an Error.
+  ///
+  /// `before_update`, if given, is called when all gradients are known to be finite.
+  StepResult step(std::int64_t number, const ReadSample& read, const Votes& votes = {},
+                  const std::function<void()>& before_update = {});
+
+  /// What this rank keeps of the weights and of the optimizer's state, between steps. When all of
+  /// `state(optim::StateOf::kOwn)` was replaced, all ranks must call `restored`.
+  std::vector<optim::StatePiece> state(optim::StateOf which) { return optimizer_.state(which); }
+  void restored();
 
   /// Sends the values of all parameters as the end of a step does. A first step after this call
   /// is like all later ones, which wait for such values.
@@ -70,6 +102,10 @@ class Trainer {
   /// The mean loss of the samples 0 to passes * micro_batch, without dropout.
   double validate(std::int64_t passes, const ReadSample& read);
 
+  /// Runs `passes` forward passes that are like `batch` through all stages, without a graph: `run`
+  /// is called for each stage of this rank. Collective.
+  void run_forward(const nn::Batch& batch, std::int64_t passes, const RunStage& run);
+
   /// Calls `use` while the parameters have the running means of their values. The recipe's
   /// optimizer must keep them. Collective.
   void with_mean_values(const std::function<void()>& use);
@@ -81,11 +117,20 @@ class Trainer {
   const model::Part& model() const { return stages_.whole(); }
 
  private:
+  /// The passes of a step, and its update if all numbers are finite.
+  struct Attempt {
+    StepResult result;
+    std::optional<NotFinite> bad;
+  };
+  Attempt attempt(std::int64_t number, const ReadSample& read, const Votes& votes,
+                  const std::function<void(optim::AdamW::Step&, const StepResult&)>& update);
+  StepResult end_bad_step(std::int64_t number, const ReadSample& read, const Attempt& first);
+
   model::Input read_input(std::int64_t first_sample, bool data, const ReadSample& read) const;
-  double run_pass(tensor::InFlight& in_flight, const model::Input& input);
+  Tensor run_pass(tensor::InFlight& in_flight, const model::Input& input, std::int64_t micro_batch);
   std::int64_t passes() const { return recipe_.batch / recipe_.micro_batch; }
-  double run_passes(tensor::InFlight& in_flight, optim::AdamW::Step& step, const ReadInput& read);
-  double run_pipeline(tensor::InFlight& in_flight, optim::AdamW::Step& step, const ReadInput& read);
+  Tensor run_passes(tensor::InFlight& in_flight, optim::AdamW::Step& step, const ReadInput& read);
+  Tensor run_pipeline(tensor::InFlight& in_flight, optim::AdamW::Step& step, const ReadInput& read);
   ReadInput reader(std::int64_t number, const ReadSample& read) const;
 
   const Mesh* mesh_;

@@ -48,7 +48,8 @@ TEST(BadInput, CommandLine) {
   const std::vector<Case> cases = {
       {"unknown command traim; did you mean train? See fourfold --help", {"traim"}},
       {"unknown command traim; did you mean train?", {"traim", work.config(), "--ranks", "2"}},
-      {"unknown command deploy; there are train, sample, plan, calibrate, bench, dryrun, info, "
+      {"unknown command deploy; there are train, sample, plan, calibrate, bench, dryrun, "
+       "checkpoint, autopsy, info, "
        "keys",
        {"deploy"}},
       {"unknown option --rank of fourfold train; did you mean --ranks? See fourfold train --help",
@@ -114,6 +115,17 @@ TEST(BadInput, Configuration) {
       {"--grid", train(work, {"--grid", "x=two"})},
   };
   for (const Case& c : cases) expect_refusal(work, c);
+}
+
+TEST(BadInput, Gpus) {
+  const Workspace work;
+  expect_refusal(work, {"device.kind = \"cuda\"", train(work, {"--set", "device.kind=cuda"})});
+  expect_refusal(
+      work, {"device.kind = \"cuda\"", train(work, {"--ranks", "2", "--set", "device.kind=cuda"})});
+  expect_refusal(work,
+                 {"device.kind = \"cuda\"", {"bench", work.config(), "--set", "device.kind=cuda"}});
+  expect_refusal(work, {"device.kind = \"cuda\"", {"calibrate", "--kind", "cuda"}});
+  expect_refusal(work, {"--kind must be cpu or cuda, not gpu", {"calibrate", "--kind", "gpu"}});
 }
 
 TEST(BadInput, TracedSteps) {

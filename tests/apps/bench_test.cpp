@@ -41,6 +41,10 @@ TEST(Bench, PutsAllStrategiesInOneTable) {
     double sum = 0;
     for (const json& bytes : one["bytes_by_axes"]) sum += bytes["max"].get<double>();
     EXPECT_GE(sum * 1.0000001, one["bytes"]["max"].get<double>()) << name;
+    double waits = 0;
+    for (const json& share : one["exposed_by_axes"]) waits += share.get<double>();
+    EXPECT_NEAR(one["exposed_share"].get<double>(), waits, 1e-9) << name;
+    EXPECT_LE(waits, 1) << name;
   }
   EXPECT_EQ(ran, 9);
 }

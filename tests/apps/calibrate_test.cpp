@@ -95,7 +95,9 @@ TEST_F(Calibrate, LetsEveryRunPredictItsStep) {
                                   "--strategies", "ddp,zero3", "--json", work.path("bench.json")});
   ASSERT_EQ(bench.status, 0) << bench.err;
   EXPECT_TRUE(has(bench.out, "predicted s")) << bench.out;
-  for (const json& row : work.json("bench.json")["strategies"]) {
+  const json compared = work.json("bench.json");
+  EXPECT_EQ(compared["strategies"].size(), 2U);
+  for (const json& row : compared["strategies"]) {
     EXPECT_GT(row["predicted_step_seconds"], 0);
     EXPECT_NEAR(row["predicted_peak_bytes"].get<double>() / row["peak_bytes"]["max"].get<double>(),
                 1, 0.03);

@@ -21,7 +21,7 @@ TEST(Info, ShowsEveryRankAndWritesTheSameAsJson) {
       run_program({FOURFOLD_PROGRAM, "info", "--ranks", "2", "--json", file.string()});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
-  for (const char* word : {"libtorch", "BLAS", "Open MPI", "GEMM f32", "GFLOP/s"}) {
+  for (const char* word : {"libtorch", "BLAS", "Open MPI", "GPUs", "GEMM f32", "GFLOP/s"}) {
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word << " in\n" << outcome.out;
   }
   const auto json = nlohmann::json::parse(std::ifstream(file));
@@ -31,10 +31,16 @@ TEST(Info, ShowsEveryRankAndWritesTheSameAsJson) {
   EXPECT_NE(json["ranks"][0]["process"], json["ranks"][1]["process"]);
   EXPECT_GT(json["ranks"][0]["gemm_f32_flops_per_second"], 1e8);
   EXPECT_EQ(json["cores"], sysconf(_SC_NPROCESSORS_ONLN));
+  // Either there are GPUs, or it says why there are none.
+  EXPECT_EQ(json["gpus"]["missing"].get<std::string>().empty(), !json["gpus"]["list"].empty());
+  EXPECT_EQ(outcome.out.find("GPUs           none: ") == std::string::npos,
+            json["gpus"]["missing"].get<std::string>().empty())
+      << outcome.out;
 }
 
 /// Without anything forced, whatever the environment of the tests is.
-const std::vector<std::string> kByProcessor = {"FOURFOLD_VECTORS=", "FOURFOLD_BF16_PRODUCTS="};
+const std::vector<std::string> kByProcessor = {
+    "FOURFOLD_VECTORS=", "FOURFOLD_BF16_PRODUCTS=", "FOURFOLD_KERNELS="};
 
 nlohmann::json info(const std::vector<std::string>& environment, std::string& printed) {
   const auto file = std::filesystem::temp_directory_path() / concat("fourfold-info-", getpid());
@@ -54,6 +60,7 @@ TEST(Info, ShowsWhatTheProcessorDecidesAndWhatIsForced) {
     EXPECT_EQ(free["choices"][choice]["by"], "by processor");
   }
   EXPECT_NE(printed.find(" (by processor)\n"), std::string::npos) << printed;
+  EXPECT_NE(printed.find("kernels        own (by device)\n"), std::string::npos) << printed;
   for (const char* way : {"native", "float"}) {
     const auto forced =
         info({"FOURFOLD_VECTORS=plain", concat("FOURFOLD_BF16_PRODUCTS=", way)}, printed);
@@ -82,7 +89,8 @@ TEST(Info, TheKernelsOfOpenBlasFitTheProcessor) {
 }
 
 TEST(CommandLine, AForcedChoiceThatIsNoneIsOneLineWithStatusTwo) {
-  for (const char* variable : {"FOURFOLD_VECTORS=wide", "FOURFOLD_BF16_PRODUCTS=fast"}) {
+  for (const char* variable :
+       {"FOURFOLD_VECTORS=wide", "FOURFOLD_BF16_PRODUCTS=fast", "FOURFOLD_KERNELS=mine"}) {
     for (const auto& arguments : {std::vector<std::string>{"info"}, {"info", "--ranks", "2"}}) {
       std::vector<std::string> command = {FOURFOLD_PROGRAM};
       command.insert(command.end(), arguments.begin(), arguments.end());

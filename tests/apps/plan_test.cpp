@@ -163,6 +163,24 @@ TEST_F(Plan, ExplainsAGrid) {
   }
 }
 
+TEST_F(Plan, LeavesPipelinesOutIfAskedTo) {
+  const auto deepest = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"--gpus", "4",      "--top",
+                                          "100",    "--json", work.path("plan.json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = plan(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    int pipe = 0;
+    const json result = work.json("plan.json");
+    for (const json& one : result["plans"]) {
+      pipe = std::max(pipe, one["grid"]["pipe"].get<int>());
+    }
+    return pipe;
+  };
+  EXPECT_GT(deepest({}), 1);
+  EXPECT_EQ(deepest({"--keep", "pipe"}), 1);
+}
+
 TEST_F(Plan, ExplainsWhyAGridDoesNotFit) {
   const Outcome outcome =
       plan({"--gpus", "4", "--top", "1", "--explain", "data=4", "--set", "device.memory_gib=4e-4",

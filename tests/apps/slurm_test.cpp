@@ -251,6 +251,36 @@ TEST_F(Slurm, TimeLimitEndsATraining) {
   expect_ended_well();
 }
 
+/// One script begins a run and goes on with it: Slurm asks the ranks to end, and they save before.
+TEST_F(Slurm, ARequeuedJobGoesOn) {
+  constexpr int kSteps = 1500;
+  work_.write("job.sh", concat("#!/bin/sh\nexec srun ", FOURFOLD_PROGRAM, " train ", work_.config(),
+                               " --resume ", work_.path("run"), " --grid x=2,data=2 --set ",
+                               "train.validate_every=0 --set train.steps=", kSteps, "\n"));
+  const Outcome submitted =
+      run_program({"sbatch", "--parsable", "--requeue", "--open-mode=append", "-N2", "-n4", "-t",
+                   "10", "-o", work_.path("job.txt"), work_.path("job.sh")});
+  ASSERT_EQ(submitted.status, 0) << submitted.err;
+  const std::string job(trim(submitted.out));
+  ASSERT_TRUE(trains()) << work_.read("job.txt");
+  ASSERT_EQ(run_program({"scontrol", "requeue", job}).status, 0);
+  ASSERT_TRUE(ends(job, "PENDING", Seconds(60))) << state(job);
+  // Slurm would wait for two minutes before it starts the job again.
+  run_program({"scontrol", "update", "jobid=" + job, "StartTime=now"});
+  EXPECT_TRUE(ends(job, "COMPLETED", Seconds(300))) << state(job) << work_.read("job.txt");
+  const std::string said = work_.read("job.txt");
+  EXPECT_NE(said.find("stopped on request"), std::string::npos) << said;
+  EXPECT_NE(said.find("goes on after step "), std::string::npos) << said;
+  std::int64_t last = 0;
+  for (const std::string& line : lines(work_.read("run/metrics.jsonl"))) {
+    const json one = json::parse(line);
+    if (!one.contains("loss")) continue;
+    EXPECT_EQ(one["step"], last + 1);
+    last = one["step"];
+  }
+  EXPECT_EQ(last, kSteps);
+}
+
 TEST_F(Slurm, KilledTaskEndsATraining) {
   std::vector<std::string> command = {"srun", "-N2", "-n4", FOURFOLD_PROGRAM};
   for (const std::string& word : work_.train_arguments("run", kEndless)) command.push_back(word);

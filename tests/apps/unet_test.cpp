@@ -1,5 +1,8 @@
 // A U-Net with the real program: trained on images, saved, read again, and asked for pictures.
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "fourfold/formats/png.hpp"
@@ -38,6 +41,18 @@ class ImageWork : public Workspace {
     return fourfold(arguments);
   }
 };
+
+TEST(TrainImages, RefusesToLearnVariancesBeforeAnythingStarts) {
+  const ImageWork work;
+  const Outcome refused = work.train("refused", {"--set", "model.learn_sigma=true"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(
+      refused.err.find("model.learn_sigma = true can be planned and dry-run, but not trained"),
+      std::string::npos)
+      << refused.err;
+  EXPECT_EQ(refused.out, "");
+  EXPECT_FALSE(work.has("refused"));
+}
 
 TEST(TrainImages, TrainsSavesDrawsAndReads) {
   const ImageWork work;
@@ -84,14 +99,9 @@ TEST(TrainImages, EveryGridGivesTheLossesAndPicturesOfOneRank) {
     }
     const double loss = expected["summary"]["val_loss"];
     EXPECT_NEAR(found["summary"]["val_loss"], loss, 1e-8 * loss) << grid;
-    const bool pipeline = grid.find("pipe") != std::string::npos;
-    EXPECT_EQ(work.has(grid + "/samples.png"), !pipeline);
-    EXPECT_EQ(
-        outcome.out.find("no pictures are drawn while a pipeline trains") != std::string::npos,
-        pipeline);
-    if (!pipeline) {
-      EXPECT_EQ(formats::read_png(work.path(grid + "/samples.png")),
-                formats::read_png(work.path("alone/samples.png")))
+    for (const char* picture : {"/samples-000004.png", "/samples.png"}) {
+      EXPECT_EQ(formats::read_png(work.path(grid + picture)),
+                formats::read_png(work.path(std::string("alone") + picture)))
           << grid;
     }
     ASSERT_EQ(work.sample(grid, grid + ".png", {"--samples", "5", "--steps", "6"}).status, 0);
@@ -99,6 +109,41 @@ TEST(TrainImages, EveryGridGivesTheLossesAndPicturesOfOneRank) {
     EXPECT_EQ(formats::read_png(work.path(grid + ".png")),
               formats::read_png(work.path("alone.png")))
         << grid;
+  }
+}
+
+TEST(BenchImages, PutsAllStrategiesInOneTable) {
+  const ImageWork work;
+  const std::string some = "ddp,zero3,megatron,4d,deepspeed3d,summa2d";
+  for (const std::vector<std::string>& ranks :
+       {std::vector<std::string>{"--threads", "8"}, {"--ranks", "2", "--strategies", some}}) {
+    std::vector<std::string> words = {"bench", work.config(), "--steps",
+                                      "2",     "--json",      work.path("b.json")};
+    words.insert(words.end(), ranks.begin(), ranks.end());
+    const Outcome outcome = Workspace::fourfold(words);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("images of 8 x 8"), std::string::npos) << outcome.out;
+    double loss = 0;
+    std::set<std::string> ran;
+    const auto results = work.json("b.json");
+    for (const auto& one : results["strategies"]) {
+      const std::string name = one["strategy"];
+      if (one.contains("refused")) {
+        const std::string why = one["refused"];
+        EXPECT_NE(outcome.out.find("\n" + name + ": " + why), std::string::npos) << name;
+        if (name.starts_with("summa")) {
+          EXPECT_NE(why.find("a U-Net convolves images"), std::string::npos) << why;
+        }
+        continue;
+      }
+      ran.insert(name);
+      if (loss == 0) loss = one["loss"];
+      EXPECT_LT(std::abs(one["loss"].get<double>() / loss - 1), 1e-10) << name;
+      EXPECT_GT(one["bytes"]["max"], 0) << name;
+    }
+    std::set<std::string> expected = {"ddp", "zero3", "megatron", "4d", "deepspeed3d"};
+    if (ranks[0] == "--threads") expected.insert({"zero1", "zero2", "3d"});
+    EXPECT_EQ(ran, expected) << outcome.out;
   }
 }
 

@@ -87,6 +87,27 @@ TEST(Processor, WaysOfVectorsIncludeThoseBefore) {
             has_avx512() && can_take_special_way(Choice::kVectors));
 }
 
+TEST(Processor, TheVariableDecidesOnKernels) {
+  for (const auto& [value, way] : {std::pair{"own", 0}, {"aten", 1}}) {
+    const Variable variable("FOURFOLD_KERNELS", value);
+    EXPECT_EQ(refusal(), "accepted");
+    EXPECT_EQ(way_of(Choice::kKernels), way);
+    const ChoiceText text = describe(Choice::kKernels);
+    EXPECT_EQ(text.name, "kernels");
+    EXPECT_EQ(text.way, value);
+    EXPECT_EQ(text.by, "FOURFOLD_KERNELS");
+  }
+  const Variable variable("FOURFOLD_KERNELS", "cuda");
+  EXPECT_EQ(refusal(),
+            "FOURFOLD_KERNELS=cuda must be own or aten, or not set: then the device decides");
+}
+
+TEST(Processor, WithoutAVariableKernelsAreThoseOfTheDevice) {
+  const Variable variable("FOURFOLD_KERNELS", nullptr);
+  EXPECT_EQ(way_of(Choice::kKernels), 0);
+  EXPECT_EQ(describe(Choice::kKernels).by, "by device");
+}
+
 TEST(Processor, WithoutAVariableTheProcessorDecides) {
   for (const char* value : {static_cast<const char*>(nullptr), ""}) {
     const Variable vectors("FOURFOLD_VECTORS", value);

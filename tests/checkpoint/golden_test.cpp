@@ -1,5 +1,6 @@
 // Models of Hugging Face's transformers read by us, and ours read by it: the same logits. The
-// golden files are made by scripts/make_model_golden.py. SPDX-License-Identifier: Apache-2.0
+// golden files are made by scripts/make_model_golden.py.
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <fstream>
 

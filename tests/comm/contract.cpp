@@ -18,7 +18,6 @@ using comm::Communicator;
 using comm::DType;
 using comm::Priority;
 using comm::ReduceOp;
-using comm::view;
 using schedule::Op;
 
 template <class T>
@@ -127,7 +126,11 @@ std::map<comm::CounterKey, comm::Count> closed_form(const schedule::Schedule& re
     comm::Count& sum = sums[{issue->collective.op, to_string(issue->axes), issue->group_size}];
     ++sum.calls;
     sum.payload += issue->collective.payload();
-    sum.wire += schedule::traffic_of(issue->collective, issue->group_size, issue->index, reach);
+    const bool on_device =
+        contract_memory == comm::Memory::kDevice && issue->collective.op != Op::kBarrier;
+    sum.wire +=
+        on_device ? schedule::traffic_on_device(issue->collective, issue->group_size, issue->index)
+                  : schedule::traffic_of(issue->collective, issue->group_size, issue->index, reach);
   }
   return sums;
 }

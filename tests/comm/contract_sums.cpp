@@ -14,7 +14,6 @@ using comm::Communicator;
 using comm::DType;
 using comm::Priority;
 using comm::ReduceOp;
-using comm::view;
 using schedule::Algorithm;
 using schedule::Op;
 

@@ -24,6 +24,15 @@ T from_int(std::int64_t value) {
   }
 }
 
+/// The memory that the buffers of the cases lie in. Set it before the ranks run.
+inline comm::Memory contract_memory = comm::Memory::kHost;
+
+auto view(auto&& values) {
+  auto made = comm::view(values);
+  made.memory = contract_memory;
+  return made;
+}
+
 /// What member `rank` holds at `i`: small whole numbers, so that every sum of eight is exact.
 inline std::int64_t value_at(int rank, std::int64_t i) {
   return (i * 7 + rank * 5 + (i >> 9)) % 29 - 14 * (rank % 2);

@@ -62,6 +62,17 @@ TEST(ThreadContractHosts, EveryOperation) {
                {.threads_per_host = 1});
   }
 }
+// The longest tensors that are sent whole are longer than a message between hosts may be.
+TEST(ThreadContractHosts, WholeTensorsAreCut) {
+  on_threads(
+      2,
+      [](comm::World& world) {
+        check_operations(
+            world, 2,
+            {.counts = {8192, 15361, 16384, 32768}, .around_segment = false, .large_bytes = 0});
+      },
+      {.threads_per_host = 1});
+}
 TEST(ThreadContractHosts, OrderOfSums) {
   on_threads(5, [](comm::World& world) { check_order_of_sums(world, kAllSums); },
              {.threads_per_host = 2});

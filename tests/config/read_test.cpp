@@ -42,6 +42,8 @@ validate_batches = 3
 log_every = 5
 init_from = "/runs/first"
 ema = 0.75
+compare_every = 9
+on_bad_step = "skip"
 
 [optim]
 lr = 0.5
@@ -51,6 +53,13 @@ eps = 0.125
 weight_decay = 0.0
 warmup = 400
 clip = 2.0
+
+[checkpoint]
+every = 20
+minutes = 2.5
+keep = 3
+keep_every = 100
+staging_mib = 64
 
 [parallel]
 strategy = "4d"
@@ -77,6 +86,7 @@ keep_mib = 0
 segment_mib = 5
 
 [device]
+kind = "cpu"
 gflops = 2.5
 gbytes_per_second = 4.0
 memory_gib = 1.5
@@ -88,8 +98,9 @@ Config everything() {
           .data = {"", "/data/train.bin", "/data/valid.bin", config::Tokenizer::kBytes,
                    "/data/llama3", 0.125, "/tmp/cache"},
           .train = {400, 12, 4, config::Precision::kBf16, 9223372036854775807U, true, 7, 3, 5,
-                    "/runs/first", 0.75},
+                    "/runs/first", 0.75, 9, config::OnBadStep::kSkip},
           .optim = {0.5, 0.25, {0.5, 0.75}, 0.125, 0.0, 400, 2.0},
+          .checkpoint = {20, 2.5, 3, 100, 64},
           .parallel = {"4d",
                        {2, 3, 4, 5, 6},
                        true,
@@ -99,7 +110,7 @@ Config everything() {
                        3,
                        {Axis::kData, Axis::kZ, Axis::kPipe, Axis::kX, Axis::kY}},
           .overlap = {false, true, false, true, false, false, true, 3, 0, 5},
-          .device = {2.5, 4, 1.5}};
+          .device = {config::DeviceKind::kCpu, 2.5, 4, 1.5}};
 }
 
 class Read : public ConfigTest {};

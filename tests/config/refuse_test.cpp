@@ -56,6 +56,14 @@ TEST_F(Refuse, FilesThatAreNoConfiguration) {
               "gpt.toml:2: model.width = [[[");
 }
 
+TEST_F(Refuse, EmulatedGpus) {
+  EXPECT_EQ(after("[device]\nkind = \"cuda\"\ngflops = 2.0\n"),
+            "gpt.toml:11: device.gflops = 2.0 emulates a slower device on the processor, and does "
+            "not go with device.kind = \"cuda\"");
+  EXPECT_SAYS(set("device.kind=gpu"), "device.kind");
+  EXPECT_NO_THROW(read(kSmall, {"device.kind=cuda"}));
+}
+
 TEST_F(Refuse, Syntax) {
   EXPECT_EQ(after("[train]\nsteps = \n"),
             "gpt.toml:10: 'steps =' is not valid TOML: Error while parsing key-value pair: "
@@ -92,14 +100,14 @@ TEST_F(Refuse, UnknownNames) {
   EXPECT_EQ(after("[train]\nquickly = true\n"),
             "gpt.toml:10: unknown key train.quickly; [train] has steps, batch, micro_batch, "
             "precision, seed, checkpoint_activations, validate_every, validate_batches, log_every, "
-            "init_from, ema, draw_every");
+            "init_from, ema, compare_every, on_bad_step, draw_every");
   EXPECT_EQ(after("[parallel]\nw = 2\n"),
             "gpt.toml:10: unknown key parallel.w; [parallel] has strategy, x, y, z, data, pipe, "
             "activations, sequence_parallel, zero, chunks, placement");
   EXPECT_EQ(after("[trian]\n"), "gpt.toml:9: unknown section [trian]; did you mean [train]?");
   EXPECT_EQ(after("[x.y]\nz = 1\n"),
             "gpt.toml:9: unknown section [x]; the sections are [model], [data], [train], [optim], "
-            "[parallel], [overlap], [device]");
+            "[checkpoint], [parallel], [overlap], [device]");
   EXPECT_EQ(set("train.step=3"), "--set: unknown key train.step; did you mean train.steps?");
   EXPECT_EQ(set("data.validation_token=3"),
             "--set: unknown key data.validation_token; did you mean data.validation_tokens?");
@@ -125,7 +133,7 @@ TEST_F(Refuse, KeysOutsideOfSections) {
             "gpt.toml:1: key steps stands outside of any section; did you mean train.steps?");
   EXPECT_EQ(refusal("hello = 3\n" + kSmall),
             "gpt.toml:1: key hello stands outside of any section; the sections are [model], "
-            "[data], [train], [optim], [parallel], [overlap], [device]");
+            "[data], [train], [optim], [checkpoint], [parallel], [overlap], [device]");
   EXPECT_EQ(refusal("\ntrain = 3\n" + kSmall),
             "gpt.toml:2: train = 3 must be a section: [train] with its keys below");
   EXPECT_EQ(after("[[train]]\nsteps = 3\n"),

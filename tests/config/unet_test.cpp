@@ -46,6 +46,8 @@ validate_every = 50
 validate_batches = 8
 log_every = 1
 ema = 0.875
+compare_every = 100
+on_bad_step = "stop"
 draw_every = 25
 
 [optim]

@@ -256,5 +256,36 @@ TEST_F(Events, SaysWhyNoFileCanBeMade) {
               "/proc/events.out.tfevents.");
 }
 
+/// What comes after the last step that counts, and what a killed process left behind it.
+TEST_F(Events, AreCutAfterAStep) {
+  std::string expected;
+  std::filesystem::path file;
+  {
+    EventWriter writer(folder_);
+    file = writer.path();
+    for (std::int64_t step = 1; step <= 200; step += 50) {
+      writer.scalar("train/loss", step, 1.5, 10);
+      writer.scalar("train/lr", step, 2.5, 10);
+      if (step == 101) expected = bytes_of(file);
+    }
+  }
+  const std::string all = bytes_of(file);
+  formats::cut_events(folder_, 1000);
+  EXPECT_EQ(bytes_of(file), all) << "nothing is later";
+  put(file.filename().string(), all + "half a record");
+  formats::cut_events(folder_, 1000);
+  EXPECT_EQ(bytes_of(file), all);
+  formats::cut_events(folder_, 150);
+  EXPECT_EQ(bytes_of(file), expected);
+  formats::cut_events(folder_, 0);
+  EXPECT_EQ(read_events(bytes_of(file)).size(), 1U) << "the version alone";
+  for (std::size_t size = 0; size < all.size(); size += 7) {
+    put(file.filename().string(), all.substr(0, size));
+    formats::cut_events(folder_, 1000);
+    EXPECT_TRUE(all.starts_with(bytes_of(file)));
+    EXPECT_LE(bytes_of(file).size(), size);
+  }
+}
+
 }  // namespace
 }  // namespace fourfold::test

@@ -1,6 +1,6 @@
 // The exponential of loops against that of the standard library.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/kernels/exponential.hpp"
+#include "fourfold/kernels/cpu/exponential.hpp"
 
 #include <bit>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/base/text.hpp"
-#include "fourfold/kernels/simd.hpp"
+#include "fourfold/kernels/cpu/simd.hpp"
 
 #include "tests/support/every_way.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 struct Exponentials {
   [[gnu::always_inline]] static inline void run(const float* in, float* out, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = kernels::exponential(in[i]);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = kernels::cpu::exponential(in[i]);
   }
 };
 
@@ -43,7 +43,7 @@ TEST(Exponential, IsWithinTwoUnitsInTheLastPlace) {
   std::vector<float> out(in.size());
   const auto count = static_cast<std::int64_t>(in.size());
   in_every_way(Choice::kVectors, [&](int) {
-    kernels::run_vectorised<Exponentials>(in.data(), out.data(), count);
+    kernels::cpu::run_vectorised<Exponentials>(in.data(), out.data(), count);
     const double worst = worst_ulp(in, out);
     RecordProperty(concat("ulp_", describe(Choice::kVectors).way), concat(worst));
     EXPECT_LE(worst, kBound);
@@ -51,11 +51,11 @@ TEST(Exponential, IsWithinTwoUnitsInTheLastPlace) {
 }
 
 TEST(Exponential, Ends) {
-  EXPECT_EQ(kernels::exponential(0.F), 1.F);
-  EXPECT_TRUE(std::isnan(kernels::exponential(NAN)));
+  EXPECT_EQ(kernels::cpu::exponential(0.F), 1.F);
+  EXPECT_TRUE(std::isnan(kernels::cpu::exponential(NAN)));
   for (const float small : {-88.F, -1e4F, -3e38F, -INFINITY}) {
-    EXPECT_GE(kernels::exponential(small), 0.F) << small;
-    EXPECT_LT(kernels::exponential(small), 1e-37F) << small;
+    EXPECT_GE(kernels::cpu::exponential(small), 0.F) << small;
+    EXPECT_LT(kernels::cpu::exponential(small), 1e-37F) << small;
   }
 }
 

@@ -1,12 +1,12 @@
 // The maximum of a row in lanes against that of the standard library.
 // SPDX-License-Identifier: Apache-2.0
-#include "fourfold/kernels/maximum.hpp"
+#include "fourfold/kernels/cpu/maximum.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "fourfold/kernels/simd.hpp"
+#include "fourfold/kernels/cpu/simd.hpp"
 
 #include "tests/kernels/support.hpp"
 
@@ -17,15 +17,15 @@ template <class A>
 struct Largest {
   [[gnu::always_inline]] static inline void run(const A* values, std::int64_t n, A start,
                                                 A* result) {
-    *result = kernels::largest_of(values, n, start);
+    *result = kernels::cpu::largest_of(values, n, start);
   }
 };
 
 template <class A>
 A largest(const std::vector<A>& values, A start) {
   A result = 0;
-  kernels::run_vectorised<Largest<A>>(values.data(), static_cast<std::int64_t>(values.size()),
-                                      start, &result);
+  kernels::cpu::run_vectorised<Largest<A>>(values.data(), static_cast<std::int64_t>(values.size()),
+                                           start, &result);
   return result;
 }
 

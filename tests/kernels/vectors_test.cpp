@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "fourfold/kernels/cpu/softmax.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/kernels/gelu.hpp"
 #include "fourfold/kernels/mixed_sums.hpp"
@@ -18,7 +19,6 @@
 #include "fourfold/kernels/random.hpp"
 #include "fourfold/kernels/resample.hpp"
 #include "fourfold/kernels/silu.hpp"
-#include "fourfold/kernels/softmax.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
 
 #include "tests/support/every_way.hpp"
@@ -142,24 +142,25 @@ TEST(Vectors, Images) {
 
 template <class A>
 Results softmax(at::ScalarType type) {
-  const kernels::ScoreBlock block{.first = kWidth - kRows, .rows = kRows, .keys = kWidth};
+  const kernels::cpu::ScoreBlock block{.first = kWidth - kRows, .rows = kRows, .keys = kWidth};
   const Tensor raw = some(type);
   const Tensor p = raw.clone();
   const Tensor logsum = at::empty({kRows}, type);
   const Tensor inverse = at::empty({kRows}, type);
-  kernels::softmax_block(p.data_ptr<A>(), block, A(0.3), logsum.data_ptr<A>(),
-                         inverse.data_ptr<A>());
-  kernels::scale_rows(p.data_ptr<A>(), kRows, kWidth, kWidth, inverse.data_ptr<A>());
+  kernels::cpu::softmax_block(p.data_ptr<A>(), block, A(0.3), logsum.data_ptr<A>(),
+                              inverse.data_ptr<A>());
+  kernels::cpu::scale_rows(p.data_ptr<A>(), kRows, kWidth, kWidth, inverse.data_ptr<A>());
   const Tensor again = raw.clone();
-  kernels::softmax_again(again.data_ptr<A>(), block, A(0.3), logsum.data_ptr<A>());
+  kernels::cpu::softmax_again(again.data_ptr<A>(), block, A(0.3), logsum.data_ptr<A>());
   const Tensor gradients = some(type);
   const Tensor dots = at::empty({kRows}, type);
-  kernels::row_dots(gradients.data_ptr<A>(), p.data_ptr<A>(), kRows, kWidth, kWidth,
-                    dots.data_ptr<A>());
-  kernels::softmax_gradient(gradients.data_ptr<A>(), p.data_ptr<A>(), block, A(0.3),
-                            dots.data_ptr<A>());
+  kernels::cpu::row_dots(gradients.data_ptr<A>(), p.data_ptr<A>(), kRows, kWidth, kWidth,
+                         dots.data_ptr<A>());
+  kernels::cpu::softmax_gradient(gradients.data_ptr<A>(), p.data_ptr<A>(), block, A(0.3),
+                                 dots.data_ptr<A>());
   const Tensor product = at::empty_like(p);
-  kernels::multiply_into(product.data_ptr<A>(), p.data_ptr<A>(), again.data_ptr<A>(), p.numel());
+  kernels::cpu::multiply_into(product.data_ptr<A>(), p.data_ptr<A>(), again.data_ptr<A>(),
+                              p.numel());
   return {p, logsum, inverse, again, dots, gradients, product};
 }
 

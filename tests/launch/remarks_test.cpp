@@ -61,6 +61,12 @@ TEST(RemarkFilter, TakesLinesAboutRemarksOut) {
       "[n0:12] of our own\n");
 }
 
+TEST(RemarkFilter, TakesOutThatASignalIsPassedOn) {
+  RemarkFilter filter;
+  EXPECT_EQ(filter.feed("mpirun: Forwarding signal 10 to job\nmpirun: something else\n"),
+            "mpirun: something else\n");
+}
+
 TEST(RemarkFilter, KeepsATableOfTheProgramsOwn) {
   RemarkFilter filter;
   const std::string table = kRule + "loss 3.1\n" + kRule;

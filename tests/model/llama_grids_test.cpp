@@ -1,5 +1,6 @@
 // A whole Llama on every grid against one process: logits, loss and the gradients of all
-// parameters. SPDX-License-Identifier: Apache-2.0
+// parameters.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include "tests/model/compare.hpp"

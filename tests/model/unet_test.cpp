@@ -91,8 +91,9 @@ void check_unet(comm::World& world, const UNetCase& c, const Expected& expected)
   {
     const at::NoGradGuard no_graph;
     nn::Pass reading(in_flight, c.training);
-    const Tensor prediction = unet.predict(own_samples(mesh, reference.noised),
-                                           own_samples(mesh, reference.times), batch, reading);
+    const Tensor prediction =
+        unet.predict({}, {own_samples(mesh, reference.noised), own_samples(mesh, reference.times)},
+                     batch, reading)[0];
     worst.see(
         relative_error(prediction, own_samples(mesh, reference.prediction), reference.prediction),
         "prediction");

@@ -1,5 +1,6 @@
 // The swap of channels alone, and beside a convolution whose output joins that of the swapped
-// input, as in a block with a skip. SPDX-License-Identifier: Apache-2.0
+// input, as in a block with a skip.
+// SPDX-License-Identifier: Apache-2.0
 #include "fourfold/nn/channel_swap.hpp"
 
 #include <ATen/TensorOperators.h>

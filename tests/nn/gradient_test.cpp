@@ -1,5 +1,6 @@
 // Every backward pass that is written by hand against central differences, on one rank and on
-// grids. SPDX-License-Identifier: Apache-2.0
+// grids.
+// SPDX-License-Identifier: Apache-2.0
 #include <functional>
 
 #include <ATen/ops/full.h>

@@ -1,5 +1,6 @@
 // Images of one process, as pictures of libtorch and as rows, and the parts of them that ranks
-// have. SPDX-License-Identifier: Apache-2.0
+// have.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <gtest/gtest.h>

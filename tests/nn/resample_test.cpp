@@ -1,5 +1,6 @@
 // Images of twice and of half the size, SiLU, and dropout of images on grids, against libtorch's
-// own and against one rank. SPDX-License-Identifier: Apache-2.0
+// own and against one rank.
+// SPDX-License-Identifier: Apache-2.0
 #include "fourfold/nn/resample.hpp"
 
 #include <ATen/TensorOperators.h>

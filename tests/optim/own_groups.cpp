@@ -87,7 +87,7 @@ Trained train(const Mesh& mesh, const std::function<Tensor(int step)>& input) {
     optim::AdamW::Step step = optimizer.begin_step(in_flight);
     step.begin_pass();
     trained.sums.push_back(layer.pass(in_flight, input(number)));
-    double squares = step.reduce_gradients();
+    double squares = step.reduce_gradients().item<double>();
     mesh.everyone().all_reduce({&squares, 1, schedule::DType::kF64}).wait();
     trained.squares.push_back(squares);
     step.update(number, 0.1, 1);

@@ -43,7 +43,7 @@ std::vector<double> losses(comm::World& world, const grid::Grid& grid, Zero zero
       step.begin_pass();
       run(in_flight, model, input_of(mesh, number * kPasses + pass), sums[0]);
     }
-    sums[1] = step.reduce_gradients();
+    sums[1] = step.reduce_gradients().item<double>();
     mesh.everyone().all_reduce({sums.data(), 2, schedule::DType::kF64}).wait();
     step.update(number, 0.01, optim::clip_scale(std::sqrt(sums[1]), 1));
     result.push_back(sums[0]);
@@ -286,7 +286,7 @@ TEST(Step, AStepWithoutAnUpdateLeavesNoTrace) {
           AdamW::Step step = it.begin_step(1);
           step.begin_pass();
           it.backward(1);
-          squares[i] = step.reduce_gradients();
+          squares[i] = step.reduce_gradients().item<double>();
         }
         for (const double found : squares) {
           expect_on_all_ranks(world, found == squares[0],

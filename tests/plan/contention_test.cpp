@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "fourfold/plan/program.hpp"
 #include "fourfold/plan/replay.hpp"
 
 #include "tests/plan/steps.hpp"
@@ -180,6 +181,21 @@ TEST(Contention, ReplicasUseTheNicsOfAHostInTurn) {
   EXPECT_NEAR(gathers_and_computes(along_data, 1), 1 + 0.125 / (1 - 1.0 / 3), 1e-9);
   // Where the NIC has no rest, all of them share it.
   EXPECT_NEAR(gathers_and_computes(along_data, 0.01), 0.51, 1e-9);
+}
+
+TEST(Contention, ReplicasOfAPipelineUseTheNicsAlongZAtOnce) {
+  // Ranks of a host differ along data. Groups along y do, too, and may use the NIC in turn.
+  const grid::Placement order{Axis::kX, Axis::kData, Axis::kY, Axis::kZ, Axis::kPipe};
+  const Grid pipeline({.y = 2, .z = 2, .data = 4, .pipe = 2}, order);
+  EXPECT_EQ(plan::groups_in_turn(pipeline, Axis::kY, 4), 4);
+  EXPECT_EQ(plan::groups_in_turn(pipeline, Axis::kZ, 4), 1);
+  EXPECT_EQ(plan::groups_in_turn(pipeline, {Axis::kY, Axis::kZ}, 4), 1);
+  const Grid without({.y = 2, .z = 2, .data = 4}, order);
+  EXPECT_EQ(plan::groups_in_turn(without, Axis::kZ, 4), 4);
+  // Places of a pipeline on one host are never at the same point of a step.
+  const Grid places({.z = 2, .data = 2, .pipe = 2},
+                    {Axis::kX, Axis::kY, Axis::kData, Axis::kPipe, Axis::kZ});
+  EXPECT_EQ(plan::groups_in_turn(places, Axis::kZ, 4), 2);
 }
 
 TEST(Contention, ALowerBoundHasTheNicsForItself) {

@@ -1,6 +1,7 @@
 // Times of operations in cases that are rarer than those of operation_time_test.cpp: operations
 // made of others, numbers of ranks that are no powers of two, groups of which some members share a
-// host. SPDX-License-Identifier: Apache-2.0
+// host.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include "fourfold/plan/operation_time.hpp"

@@ -56,12 +56,6 @@ SearchSpec spec_of(int ranks) {
   return spec;
 }
 
-planner::Workload load_of(const Config& config) {
-  Candidate plain;
-  plain.micro_batch = config.train.batch;
-  return planner::workload_of(train::recipe_of(planner::apply(config, plain)));
-}
-
 /// Calls `take` with every candidate and every placement of it.
 template <class Take>
 void try_all(const Config& config, const cluster::Cluster& cluster, const SearchSpec& spec,
@@ -162,7 +156,7 @@ TEST(Search, SharesPredictions) {
 /// Returns the share of the candidates whose bound is close.
 double expect_bounds(const Config& config, const cluster::Cluster& cluster,
                      const SearchSpec& spec = spec_of(4)) {
-  const planner::Workload load = load_of(config);
+  const planner::Workload load = planner::workload_of(config);
   planner::Profiles profiles(config);
   int all = 0;
   int tight = 0;
@@ -178,6 +172,15 @@ double expect_bounds(const Config& config, const cluster::Cluster& cluster,
       plain.checkpoint = false;
       EXPECT_LE(planner::lower_bound(profiles.of(plain), load, config, candidate, cluster),
                 one.step)
+          << to_string(candidate);
+    }
+    if (!load.alike) {
+      Candidate whole = candidate;
+      whole.micro_batch = config.train.batch;
+      planner::Profile& shared = profiles.of(whole);
+      EXPECT_LE(planner::lower_bound(shared, load, config, candidate, cluster), one.step)
+          << to_string(candidate);
+      EXPECT_LE(planner::least_memory(shared, load, config, candidate), one.memory)
           << to_string(candidate);
     }
     EXPECT_LE(planner::least_memory(load, candidate), one.memory) << to_string(candidate);
@@ -337,7 +340,7 @@ TEST(Search, PartsOfAStepAreCutAsTheWhole) {
         candidate.sizes = sizes;
         candidate.chunks = chunks;
         candidate.micro_batch = 4;
-        const planner::Workload load = load_of(config);
+        const planner::Workload load = planner::workload_of(config);
         const std::vector<std::int64_t> stages =
             model::balanced(16, sizes.pipe * chunks, 0, load.head_in_blocks);
         const auto [least, most] = std::minmax_element(stages.begin(), stages.end());
@@ -395,7 +398,7 @@ TEST(Search, ShortPipelinesGiveTheMemoryOfDeepOnes) {
   config.model.layers = 32;
   config.train.batch = 32;
   config.overlap.window_mib = 1;
-  const planner::Workload load = load_of(config);
+  const planner::Workload load = planner::workload_of(config);
   planner::Profiles profiles(config);
   for (const std::int64_t micro_batch : {4, 2}) {
     for (const int z : {1, 2}) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
@@ -14,6 +15,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/tensor/node_watch.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -308,6 +311,49 @@ TEST(Saved, FindsOutThatAResultWasOverwritten) {
   EXPECT_EQ(complaint([&] { kept.get(); }), "");
   out.detach().zero_();
   EXPECT_NE(complaint([&] { kept.get(); }).find("was overwritten"), std::string::npos);
+}
+
+/// Writes down what it sees.
+class Notes final : public tensor::NodeWatch {
+ public:
+  Notes(std::string name, std::vector<std::string>& notes)
+      : name_(std::move(name)), notes_(&notes) {}
+  void results(std::string_view layer, const variable_list& results) override {
+    notes_->push_back(concat(name_, " ", layer, " ", first(results[0])));
+  }
+  void gradients(std::string_view layer, const variable_list& gradients) override {
+    notes_->push_back(concat(name_, " d ", layer, " ", first(gradients[0])));
+  }
+  void rows(const Tensor& tensor, std::int64_t first_row, std::int64_t rows) override {
+    notes_->push_back(concat(name_, " rows ", first_row, " ", rows, " ", first(tensor)));
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::string>* notes_;
+};
+
+TEST(Node, IsSeenByThoseWhoWatch) {
+  const auto named = [](const Tensor& input) {
+    return node(
+        "fc", {input}, [](const variable_list& in) -> variable_list { return {in[0] * 2}; },
+        [](const variable_list& g) -> variable_list { return {g[0] * 2}; })[0];
+  };
+  std::vector<std::string> notes;
+  const Tensor before = named(leaf(1));
+  {
+    Notes outer("a", notes);
+    Notes inner("b", notes);
+    const Tensor out = named(times(leaf(3), 5));
+    tensor::show_rows(out, 16, 8);
+    out.sum().backward();
+  }
+  EXPECT_EQ(notes,
+            (std::vector<std::string>{"a fc 30", "b fc 30", "a rows 16 8 30", "b rows 16 8 30",
+                                      "a rows 16 8 1", "b rows 16 8 1", "a d fc 2", "b d fc 2"}));
+  before.sum().backward();
+  tensor::show_rows(before, 0, 1);
+  EXPECT_EQ(notes.size(), 8U) << "nobody watches any more";
 }
 
 }  // namespace

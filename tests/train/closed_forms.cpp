@@ -67,7 +67,7 @@ class Forms {
     update(embedding_sizes(), e_);
     update(matrix_sizes(), e_);
     update(vector_sizes(), master_);
-    add(Op::kAllReduce, grid_.everyone(0).axes, 2 * Type(at::kDouble));  // loss and norm
+    add(Op::kAllReduce, grid_.everyone(0).axes, 4 * Type(at::kDouble));  // loss, norm and votes
     return operations_.all();
   }
 

@@ -1,5 +1,6 @@
 // What a training step of a GPT or a Llama communicates, written down by hand as in
-// docs/communication.md and docs/summa.md. SPDX-License-Identifier: Apache-2.0
+// docs/communication.md and docs/summa.md.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "fourfold/train/trainer.hpp"

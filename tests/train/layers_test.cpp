@@ -6,8 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "fourfold/comm/timeline.hpp"
+#include "fourfold/model/llama.hpp"
+#include "fourfold/model/unet.hpp"
+#include "fourfold/tensor/node_watch.hpp"
 #include "fourfold/train/dry_run.hpp"
 
+#include "tests/model/unet_reference.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/train/gpt_recipe.hpp"
 
@@ -127,6 +131,66 @@ TEST(Layers, AreNamedByTheirOperations) {
   expect_issuers({.x = 2, .y = 2}, nn::ProductKind::k4d);
   expect_issuers({.x = 2, .z = 2}, nn::ProductKind::k4d);
   expect_issuers({.x = 2, .y = 2}, nn::ProductKind::kSumma);
+}
+
+/// The layers of the nodes that it sees.
+class SeenLayers final : public tensor::NodeWatch {
+ public:
+  void results(std::string_view layer, const tensor::variable_list&) override {
+    forward.emplace(layer);
+  }
+  void gradients(std::string_view layer, const tensor::variable_list&) override {
+    backward.emplace(layer);
+  }
+  void rows(const Tensor&, std::int64_t, std::int64_t) override { ++shown; }
+
+  std::set<std::string> forward;
+  std::set<std::string> backward;
+  int shown = 0;
+};
+
+/// Every layer that computes in a pass must have nodes of its name, which those who watch can see.
+void expect_seen(const grid::Sizes& sizes, const train::Recipe& recipe) {
+  SeenLayers seen;
+  const train::StepRecord record = train::dry_run(grid::Grid(sizes), 0, recipe);
+  for (const schedule::Step& step : record.schedule.steps()) {
+    const auto* compute = std::get_if<schedule::Compute>(&step);
+    if (compute == nullptr || compute->layer.empty()) continue;
+    if (only_moves(compute->name)) continue;
+    if (compute->name == "sinusoids") continue;  // of the data alone
+    if (compute->phase == schedule::Phase::kForward) {
+      EXPECT_TRUE(seen.forward.contains(compute->layer)) << compute->layer << " " << compute->name;
+    } else if (compute->phase == schedule::Phase::kBackward) {
+      EXPECT_TRUE(seen.backward.contains(compute->layer)) << compute->layer << " " << compute->name;
+    }
+  }
+  EXPECT_TRUE(seen.forward.contains("loss"));
+  EXPECT_GT(seen.shown, 6) << "forward and backward, between blocks and at the end";
+}
+
+TEST(Layers, AreNamedByTheirNodes) {
+  const grid::Sizes cube{.x = 2, .y = 2, .z = 2};
+  for (const grid::Sizes& sizes : {grid::Sizes{}, cube}) {
+    for (const bool again : {false, true}) {
+      GptRecipe recipe = small_recipe(nn::ProductKind::k4d);
+      recipe.model.execution.checkpoint = again;
+      expect_seen(sizes, recipe);
+    }
+  }
+  expect_seen({.x = 2, .y = 2}, small_recipe(nn::ProductKind::kSumma));
+  model::LlamaSpec llama;
+  llama.vocabulary = 36;
+  llama.width = 32;
+  llama.heads = 8;
+  llama.kv_heads = 2;
+  llama.hidden = 40;
+  llama.layers = 2;
+  llama.context = 8;
+  train::Recipe recipe = small_recipe(nn::ProductKind::k4d);
+  recipe.model = std::make_shared<model::LlamaModel>(llama);
+  expect_seen(cube, recipe);
+  recipe.model = std::make_shared<model::UNetModel>(small_unet());
+  expect_seen(cube, recipe);
 }
 
 }  // namespace

@@ -3,13 +3,17 @@
 #include "fourfold/train/metrics.hpp"
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "fourfold/base/text.hpp"
 #include "fourfold/report/page.hpp"
+#include "fourfold/train/history.hpp"
 #include "fourfold/train/run_report.hpp"
 
 namespace fourfold::test {
@@ -102,6 +106,29 @@ TEST(Metrics, OperationsThatSomeStepsLackCountAsNothingThere) {
   EXPECT_NEAR(reduce.exposed.value(), 4, 1e-12);
 }
 
+TEST(Metrics, StepsThatAreLeftOutAreInNoMean) {
+  const auto skipped = [](std::int64_t step) {
+    StepMetrics bad = step_of(step);
+    bad.loss = bad.grad_norm = NAN;
+    bad.skipped = 1;
+    return bad;
+  };
+  const double first = step_of(1).loss;
+  StepMetrics good = step_of(1);
+  good.merge(skipped(2));
+  EXPECT_EQ(good.loss, first);
+  good.merge(step_of(3));
+  EXPECT_DOUBLE_EQ(good.loss, (first + step_of(3).loss) / 2);
+  EXPECT_EQ(good.count, 3);
+  EXPECT_EQ(good.skipped, 1);
+  StepMetrics bad = skipped(1);
+  bad.merge(skipped(2));
+  EXPECT_TRUE(std::isnan(bad.loss));
+  bad.merge(step_of(3));
+  EXPECT_EQ(bad.loss, step_of(3).loss);
+  EXPECT_EQ(train::skipped_steps({good, bad}), 3);
+}
+
 TEST(Metrics, ThePageOfALongRunCoversIt) {
   constexpr std::int64_t kSteps = 100'000;
   RunMetrics run;
@@ -128,6 +155,48 @@ TEST(Metrics, ThePageOfALongRunCoversIt) {
   for (const auto& entry : json.at("steps")) sum += entry.value("mean_of", 1);
   EXPECT_EQ(sum, kSteps);
   EXPECT_FALSE(json.at("steps")[0].contains("mean_of"));
+}
+
+/// A run that goes on has the steps before it, and none twice.
+TEST(Metrics, AreReadAndCutForARunThatGoesOn) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / concat("fourfold-history-", getpid());
+  std::filesystem::create_directories(folder);
+  {
+    train::MetricsFiles files(folder.string(), "tokens");
+    for (std::int64_t i = 1; i <= 6; ++i) {
+      StepMetrics step = step_of(i);
+      if (i == 4) {
+        step.loss = NAN;
+        step.skipped = 1;
+      }
+      files.step(step);
+      if (i % 2 == 0) files.validation(i, 7);
+    }
+  }
+  std::ofstream(folder / "metrics.jsonl", std::ios::app) << "{\"step\":7,\"lo";
+  const train::History all = train::cut_history(folder.string(), 100, "tokens");
+  EXPECT_EQ(all.steps.entries().size(), 6U);
+  const train::History history = train::cut_history(folder.string(), 4, "tokens");
+  ASSERT_EQ(history.steps.entries().size(), 4U);
+  EXPECT_EQ(history.validations.entries().size(), 2U);
+  const StepMetrics& found = history.steps.entries()[2];
+  const StepMetrics expected = step_of(3);
+  EXPECT_EQ(found.step, 3);
+  EXPECT_EQ(found.skipped, 0);
+  EXPECT_TRUE(std::isnan(history.steps.entries()[3].loss));
+  EXPECT_EQ(history.steps.entries()[3].skipped, 1);
+  EXPECT_EQ(found.loss, expected.loss);
+  EXPECT_EQ(found.seconds, expected.seconds);
+  EXPECT_EQ(found.mfu, expected.mfu);
+  ASSERT_EQ(found.communication.size(), expected.communication.size());
+  EXPECT_EQ(train::exposed_by_axes(found), train::exposed_by_axes(expected));
+  std::ifstream file(folder / "metrics.jsonl");
+  std::int64_t count = 0;
+  for (std::string line; std::getline(file, line);) ++count;
+  EXPECT_EQ(count, 6) << "four steps and two validations";
+  EXPECT_TRUE(train::cut_history(folder.string(), 0, "tokens").steps.empty());
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
+#include <torch/version.h>
 
 #include "tests/model/reference.hpp"
 #include "tests/support/ranks.hpp"
@@ -13,6 +14,12 @@
 
 namespace fourfold::test {
 namespace {
+
+/// Whether libtorch may add up the gradients of two uses of a tensor by that operation. Newer
+/// versions do it in place where they can.
+bool adds_gradients(std::string_view name) {
+  return name == "aten::add" || (TORCH_VERSION_MAJOR >= 2 && name == "aten::add_");
+}
 
 /// What the calling thread has done since its last report.
 class Unreported final : public comm::Observer {
@@ -60,7 +67,7 @@ class Unreported final : public comm::Observer {
     for (const c10::IValue& output : function.outputs()) {
       if (!output.isTensor() || output.toTensor().nbytes() < large_) continue;
       seen_.insert(function.name());
-      if (function.name() == std::string_view("aten::add") && announced_ > 0) {
+      if (adds_gradients(function.name()) && announced_ > 0) {
         --announced_;
       } else {
         open_.insert(function.name());

@@ -32,7 +32,7 @@ class Forms {
   CallsBy all() {
     for (std::int64_t i = 0; i < recipe_.batch / recipe_.micro_batch; ++i) pass();
     update();
-    add(Op::kAllReduce, grid_.everyone(0).axes, 2 * Type(at::kDouble));  // loss and norm
+    add(Op::kAllReduce, grid_.everyone(0).axes, 4 * Type(at::kDouble));  // loss, norm and votes
     return operations_.all();
   }
 

@@ -1,5 +1,6 @@
 // What a training step of a GPT or a Llama by SUMMA communicates, written down by hand as in
-// docs/summa.md. SPDX-License-Identifier: Apache-2.0
+// docs/summa.md.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "fourfold/train/trainer.hpp"

@@ -49,7 +49,7 @@ class Form {
     gathers();
     update(true);
     update(false);
-    operations_.add(Op::kAllReduce, grid_.everyone(0).axes, 2 * Type(at::kDouble));
+    operations_.add(Op::kAllReduce, grid_.everyone(0).axes, 4 * Type(at::kDouble));
     return operations_.all();
   }
 

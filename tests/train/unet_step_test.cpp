@@ -8,6 +8,7 @@
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/train/bench.hpp"
 #include "fourfold/train/dry_run.hpp"
+#include "fourfold/train/pictures.hpp"
 #include "fourfold/train/setup.hpp"
 
 #include "tests/model/unet_reference.hpp"
@@ -112,6 +113,35 @@ TEST(UNetTraining, FollowsOneRankInPipelinesOfOtherSettings) {
   expect_follows({.y = 2, .pipe = 4}, recipe, expected);
   recipe.overlap = tensor::Overlap::none();
   expect_follows({.x = 2, .z = 2, .pipe = 2}, recipe, expected);
+}
+
+formats::Picture picture_on(comm::World& world, const grid::Grid& grid, const Recipe& recipe) {
+  constexpr std::uint64_t kSeed = 3;
+  const tensor::Mesh mesh(world, grid, recipe.overlap);
+  train::Trainer trainer(mesh, recipe, fill_with_noise);
+  trainer.step(1, read_image);  // then the mean of the weights differs from them
+  trainer.finish();
+  return train::draw_picture(mesh, trainer, kSeed);
+}
+
+/// The 32 images of a picture are no multiple of those of a pass.
+TEST(UNetTraining, DrawsInPipelinesWhatOneRankDraws) {
+  UNetSpec spec = small_unet();
+  spec.noise.steps = 3;
+  Recipe recipe = recipe_of(spec, 12, 4);
+  recipe.optimizer.mean_decay = 0.5;
+  comm::World alone = comm::self::open();
+  const formats::Picture expected = picture_on(alone, grid::Grid(), recipe);
+  const auto draws_it_on = [&](const grid::Sizes& sizes) {
+    const grid::Grid grid(sizes);
+    on_threads(grid.ranks(), [&](comm::World& world) {
+      expect_on_all_ranks(world, picture_on(world, grid, recipe) == expected, concat(grid));
+    });
+  };
+  draws_it_on({.pipe = 4});
+  draws_it_on({.x = 2, .z = 2, .pipe = 2});
+  recipe.chunks = 2;
+  draws_it_on({.y = 2, .data = 2, .pipe = 2});
 }
 
 config::Config small_config() {

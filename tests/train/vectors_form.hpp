@@ -1,5 +1,6 @@
 // What the vectors of a block communicate by the 4-D algorithm, written down by hand: gathers
-// before their use, and the sums of their gradients. SPDX-License-Identifier: Apache-2.0
+// before their use, and the sums of their gradients.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>

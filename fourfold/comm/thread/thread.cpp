@@ -67,6 +67,7 @@ class ThreadTransport final : public Transport {
   std::uint64_t activity() const override { return hub_->activity(rank_); }
   void idle(std::uint64_t seen, std::int64_t) override { hub_->await_activity(rank_, seen); }
 
+  void check() override { hub_->throw_if_failed(); }
   bool tells_failures() const override { return true; }
   void withdraw(const std::string& reason) override { hub_->fail(rank_, reason); }
   void abort(const std::string& reason, int) override { hub_->fail(rank_, reason); }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/fourfold/supervisor.hpp"
+
+#include <algorithm>
+
+#include "fourfold/base/text.hpp"
+#include "fourfold/checkpoint/folder.hpp"
+#include "fourfold/train/run_folder.hpp"
+
+#include "apps/fourfold/commands.hpp"
+
+namespace fourfold::app {
+
+namespace {
+
+int start(const RankOptions& ranks, const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  return run_on_ranks(ranks, argv.data(), [](comm::World&) {});
+}
+
+/// The command that goes on with the run.
+std::vector<std::string> resuming(const Supervised& job, std::vector<std::string> words) {
+  words.insert(words.end(), {"--resume", job.folder});
+  return words;
+}
+
+/// The same on whatever grid is best: that of the command line or of its configuration does not fit
+/// any more. The run's own configuration has everything else.
+std::vector<std::string> with_other_grid(const Supervised& job, char** argv) {
+  std::vector<std::string> words =
+      without_options(argv, {"--out", "--resume", "--restarts", "--grid"});
+  const auto config = std::find(words.begin(), words.end(), job.config);
+  if (config != words.end()) words.erase(config);
+  return resuming(job, std::move(words));
+}
+
+/// Its step; 0 for none.
+std::int64_t newest_checkpoint(const Supervised& job) {
+  const std::vector<checkpoint::Listed> all =
+      checkpoint::list(checkpoint::checkpoints_of(job.folder));
+  return all.empty() ? 0 : all.front().step;
+}
+
+/// The next smaller number of ranks that has a grid; one rank has one.
+int fewer(const Supervised& job, int ranks) {
+  do {
+    --ranks;
+  } while (ranks > 1 && !job.has_grid(ranks));
+  return ranks;
+}
+
+}  // namespace
+
+int supervise(const Supervised& job, char** argv) {
+  RankOptions ranks = job.ranks;
+  std::vector<std::string> words =
+      resuming(job, without_options(argv, {"--out", "--resume", "--restarts"}));
+  int idle = 0;  // failures in a row without a new step
+  for (int left = job.restarts;; --left) {
+    const std::int64_t from = newest_checkpoint(job);
+    const std::int64_t before = train::last_step(job.folder);
+    const int status = start(ranks, words);
+    if (status != 1 || left == 0) return status;
+    // Steps after the checkpoint that the ranks went on from were cut off first.
+    const std::int64_t after = train::last_step(job.folder);
+    const bool moved = newest_checkpoint(job) > from || (after != before && after > from);
+    idle = moved ? 0 : idle + 1;
+    if (idle >= 2 && *ranks.ranks > 1 && train::is_run_folder(job.folder)) {
+      ranks.ranks = fewer(job, *ranks.ranks);
+      idle = 0;
+      words = with_other_grid(job, argv);
+    }
+    print_error(concat("the run failed after step ", after, " and starts again with ", *ranks.ranks,
+                       *ranks.ranks == 1 ? " rank" : " ranks", "; ", left - 1,
+                       left == 2 ? " more restart" : " more restarts"));
+  }
+}
+
+}  // namespace fourfold::app

@@ -1,0 +1,27 @@
+// Starts the ranks of a training again when they fail.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "apps/fourfold/ranks.hpp"
+
+namespace fourfold::app {
+
+struct Supervised {
+  RankOptions ranks;
+  int restarts = 0;    ///< how often the ranks are started again at the most
+  std::string folder;  ///< of the run
+  std::string config;  ///< the configuration, as it stands in the command line
+  /// Whether so many ranks can go on with the run on some grid.
+  std::function<bool(int ranks)> has_grid;
+};
+
+/// Runs the command as ranks that go on with the run in the folder, or begin it there, until it
+/// ends with another status than 1, or until it has failed too often. Where ranks fail twice
+/// without a new step, fewer are started, the next smaller number that has a grid: the plan chooses
+/// it, and the batch stays. Returns the last status.
+int supervise(const Supervised& job, char** argv);
+
+}  // namespace fourfold::app

@@ -1,0 +1,29 @@
+# CUDA and NCCL as the targets fourfold::cudart and fourfold::nccl, in the build and in the installed package: what is
+# missing is left to the caller, in FOURFOLD_MISSING. They are looked for in CUDA_HOME and NCCL_HOME if CMake is told
+# these, then where scripts/install-cuda.sh puts them, then in the folders that the environment names so, as the modules
+# of clusters do. Packages of Python have no libcudart.so, only libcudart.so.13.
+if(TARGET fourfold::nccl)
+  return()
+endif()
+set(CUDA_HOME "" CACHE PATH "Folder of CUDA, with include and lib or lib64")
+set(NCCL_HOME "" CACHE PATH "Folder of NCCL, with include and lib")
+set(CUDA_FOLDERS ${CUDA_HOME} ${PROJECT_SOURCE_DIR}/build/cuda-libs/cuda $ENV{CUDA_HOME})
+set(NCCL_FOLDERS ${NCCL_HOME} ${CUDA_HOME} ${PROJECT_SOURCE_DIR}/build/cuda-libs/nccl $ENV{NCCL_HOME} $ENV{CUDA_HOME})
+
+find_path(CUDART_INCLUDE_DIR cuda_runtime_api.h HINTS ${CUDA_FOLDERS} PATH_SUFFIXES include)
+find_library(CUDART_LIBRARY NAMES libcudart.so libcudart.so.13 libcudart.so.12 HINTS ${CUDA_FOLDERS}
+             PATH_SUFFIXES lib lib64)
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_FOLDERS} PATH_SUFFIXES include)
+find_library(NCCL_LIBRARY NAMES libnccl.so libnccl.so.2 HINTS ${NCCL_FOLDERS} PATH_SUFFIXES lib lib64)
+if(NOT CUDART_INCLUDE_DIR OR NOT CUDART_LIBRARY OR NOT NCCL_INCLUDE_DIR OR NOT NCCL_LIBRARY)
+  set(FOURFOLD_MISSING "CUDA or NCCL was not found: set CUDA_HOME and NCCL_HOME, or run scripts/install-cuda.sh \
+(docs/gpu.md)")
+  return()
+endif()
+
+add_library(fourfold::cudart INTERFACE IMPORTED GLOBAL)
+target_include_directories(fourfold::cudart SYSTEM INTERFACE ${CUDART_INCLUDE_DIR})
+target_link_libraries(fourfold::cudart INTERFACE ${CUDART_LIBRARY})
+add_library(fourfold::nccl INTERFACE IMPORTED GLOBAL)
+target_include_directories(fourfold::nccl SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+target_link_libraries(fourfold::nccl INTERFACE ${NCCL_LIBRARY} fourfold::cudart)

@@ -1,0 +1,32 @@
+// Communication between GPUs by NCCL.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "fourfold/comm/device.hpp"
+#include "fourfold/comm/nccl/api.hpp"
+
+namespace fourfold::comm::nccl {
+
+/// How bf16 is summed.
+enum class Bf16Sums {
+  kRoundedOnce,  ///< ranks exchange their parts and add them in f32, as with other backends
+  kOfLibrary     ///< NCCL's own sums, which round at every hop and need no scratch memory
+};
+
+struct Options {
+  int device = 0;  ///< of this rank, as CUDA numbers them
+  /// The stream on which the calling thread computes.
+  std::function<Stream()> compute_stream = [] { return Stream(); };
+  Bf16Sums bf16_sums = Bf16Sums::kRoundedOnce;
+  /// How many multiprocessors a communicator may use; 0: as many as NCCL likes. Kernels of all
+  /// communicators that run at once must fit on the device together.
+  int max_ctas = 0;
+};
+
+/// For World::use_device. `api` must outlive the device: `cuda_api()`, or a stand-in.
+std::unique_ptr<Device> open(const Api& api, const Options& options = {});
+
+}  // namespace fourfold::comm::nccl

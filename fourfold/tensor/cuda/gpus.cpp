@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/tensor/gpus.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <sstream>
+
+#include <c10/core/AutogradState.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "fourfold/base/check.hpp"
+#include "fourfold/base/text.hpp"
+#include "fourfold/comm/nccl/nccl.hpp"
+#include "fourfold/tensor/cuda/memory.hpp"
+
+namespace fourfold::tensor {
+
+namespace {
+
+/// The architectures that the kernels of this program were compiled for: 80 for sm_80.
+std::vector<int> architectures() {
+  std::istringstream numbers(FOURFOLD_CUDA_ARCHITECTURES);
+  std::vector<int> all;
+  for (int one = 0; numbers >> one;) all.push_back(one);
+  return all;
+}
+
+std::string names_of_architectures() {
+  std::vector<std::string> names;
+  for (const int one : architectures()) names.push_back(concat("sm_", one));
+  return join(names, " and ");
+}
+
+/// Code for an architecture runs on all later ones of its generation.
+bool runs_on(int major, int minor) {
+  const std::vector<int> all = architectures();
+  return std::any_of(all.begin(), all.end(),
+                     [&](int one) { return one / 10 == major && one % 10 <= minor; });
+}
+
+std::string version(int number) {
+  return concat(number / 1000, ".", number % 1000 / 10);
+}
+
+Gpu describe(int index, int count) {
+  cudaDeviceProp properties{};
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  Gpu gpu;
+  gpu.name = properties.name;
+  gpu.architecture = concat("sm_", properties.major, properties.minor);
+  gpu.memory = Bytes(static_cast<std::int64_t>(properties.totalGlobalMem));
+  std::array<char, 32> bus{};
+  C10_CUDA_CHECK(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index));
+  gpu.bus = bus.data();
+  for (int other = 0; other < count; ++other) {
+    int direct = 0;
+    if (other == index) continue;
+    C10_CUDA_CHECK(cudaDeviceCanAccessPeer(&direct, index, other));
+    if (direct != 0) gpu.peers.push_back(other);
+  }
+  if (!runs_on(properties.major, properties.minor)) {
+    gpu.misfit = concat(gpu.name, " is of architecture ", gpu.architecture,
+                        ", and this program was built for ", names_of_architectures(),
+                        "; configure it with -DCMAKE_CUDA_ARCHITECTURES=", properties.major,
+                        properties.minor);
+  }
+  return gpu;
+}
+
+/// Why CUDA sees no GPU; empty if it sees one.
+std::string missing(cudaError_t error, int count) {
+  if (error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary) {
+    int driver = 0;
+    static_cast<void>(cudaDriverGetVersion(&driver));
+    if (driver == 0) return "there is no NVIDIA driver on this host";
+    return concat("the NVIDIA driver of this host is for CUDA ", version(driver),
+                  ", and this program needs one for ", version(CUDART_VERSION));
+  }
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
+    return "there is no GPU that this process sees (CUDA_VISIBLE_DEVICES may hide them)";
+  }
+  return error == cudaSuccess ? std::string()
+                              : concat("CUDA does not start: ", cudaGetErrorString(error));
+}
+
+}  // namespace
+
+Gpus find_gpus() {
+  Gpus gpus;
+  int nccl = 0;
+  static_cast<void>(ncclGetVersion(&nccl));
+  gpus.backend = concat("CUDA ", version(CUDART_VERSION), ", NCCL ", nccl / 10000, ".",
+                        nccl % 10000 / 100, ".", nccl % 100, ", for ", names_of_architectures());
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  gpus.missing = missing(error, count);
+  if (!gpus.missing.empty()) {
+    static_cast<void>(cudaGetLastError());  // or a later call would report this error
+    return gpus;
+  }
+  for (int index = 0; index < count; ++index) gpus.list.push_back(describe(index, count));
+  return gpus;
+}
+
+c10::Device use_gpu(comm::World& world, int index, Bytes limit) {
+  const auto number = static_cast<c10::DeviceIndex>(index);
+  c10::cuda::set_device(number);
+  // Nodes of the graph run in the thread that calls backward, as on the processor: the classes of
+  // memory and the names of layers and phases belong to a thread.
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+  count_gpu_memory();
+  if (limit > Bytes()) {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    const double share = static_cast<double>(limit.value()) / static_cast<double>(total);
+    c10::cuda::CUDACachingAllocator::setMemoryFraction(std::min(1.0, share), number);
+  }
+  if (!world.has_device()) {
+    world.use_device(comm::nccl::open(comm::nccl::cuda_api(),
+                                      {.device = index, .compute_stream = [number] {
+                                         return static_cast<comm::nccl::Stream>(
+                                             c10::cuda::getCurrentCUDAStream(number).stream());
+                                       }}));
+  }
+  return {c10::kCUDA, number};
+}
+
+}  // namespace fourfold::tensor

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fourfold/train/checkpoints.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "fourfold/base/text.hpp"
+#include "fourfold/config/write.hpp"
+#include "fourfold/tensor/memory.hpp"
+
+namespace fourfold::train {
+
+namespace {
+
+checkpoint::SaverSpec spec_of(const config::CheckpointConfig& config, const std::string& folder) {
+  return {.folder = checkpoint::checkpoints_of(folder),
+          .keep = config.keep,
+          .keep_every = config.keep_every,
+          .staging = Bytes(config.staging_mib << 20)};
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const Mesh& mesh, Trainer& trainer, const config::Config& config,
+                         const std::string& folder, std::int64_t train_units, Say say)
+    : trainer_(&trainer),
+      config_(&config),
+      train_units_(train_units),
+      say_(std::move(say)),
+      first_(mesh.everyone().rank() == 0),
+      saver_(mesh, spec_of(config.checkpoint, folder)) {}
+
+Votes Checkpoints::votes(std::int64_t number, bool stop) const {
+  const config::CheckpointConfig& when = config_->checkpoint;
+  Votes votes{.save = false, .stop = stop};
+  if (when.every > 0) {
+    votes.save = number % when.every == 0 || number == config_->train.steps;
+  } else if (first_ && when.minutes > 0) {
+    // The last state is saved as well where there was one before it.
+    const bool last = number == config_->train.steps && times_.count > 0;
+    votes.save = last || now() - last_ >= Seconds(60 * when.minutes);
+  }
+  return votes;
+}
+
+void Checkpoints::after_step(std::int64_t number, const Votes& votes) {
+  tell(saver_.poll());
+  if (!votes.save && !votes.stop) return;
+  tell(saver_.finish());
+  save(number);
+  if (votes.stop || number == config_->train.steps) finish();
+}
+
+void Checkpoints::finish() {
+  tell(saver_.finish());
+}
+
+void Checkpoints::save(std::int64_t number) {
+  last_ = now();
+  const formats::Manifest about{.step = number,
+                                .samples = number * config_->train.batch,
+                                .train_units = train_units_,
+                                .config = first_ ? config::to_toml(*config_) : "",
+                                .files = {}};
+  saver_.begin(about, checkpoint::blocks_of(trainer_->state(optim::StateOf::kOnce)));
+}
+
+void Checkpoints::tell(const std::optional<checkpoint::Saved>& saved) {
+  if (!saved) return;
+  times_.blocked += saved->blocked;
+  if (!saved->failure.empty()) {
+    ++times_.failed;
+    say_(concat("the checkpoint of step ", saved->step, " could not be saved: ", saved->failure,
+                "; training goes on, and earlier checkpoints are as they were"));
+    return;
+  }
+  ++times_.count;
+  times_.bytes = saved->bytes;
+  times_.took = saved->took;
+  say_(concat("checkpoint of step ", saved->step, ": ", saved->bytes, " in ", saved->took,
+              ", training stood still for ", saved->blocked));
+}
+
+Resumed resume(const Mesh& mesh, Trainer& trainer, const config::Config& config,
+               const std::string& folder, std::int64_t train_units, const Checkpoints::Say& say) {
+  const std::optional<checkpoint::Good> good = checkpoint::newest_good(
+      mesh.world(), mesh.everyone(), checkpoint::checkpoints_of(folder), say);
+  if (!good) return {};
+  const formats::Manifest& manifest = good->manifest;
+  if (manifest.samples != manifest.step * config.train.batch) {
+    throw ConfigError(concat("the run in ", folder, " has trained on ", manifest.samples,
+                             " samples in ", manifest.step, " steps: train.batch must stay ",
+                             manifest.samples / std::max<std::int64_t>(1, manifest.step)));
+  }
+  if (manifest.train_units != train_units) {
+    throw ConfigError(concat("the data of ", folder, " had ", manifest.train_units,
+                             " tokens or images for training, and now there are ", train_units,
+                             ": a run can only go on with the same data"));
+  }
+  // A run that died between its last checkpoint and its model has yet to write the model, whose
+  // description comes last.
+  const bool ended = std::filesystem::exists(std::filesystem::path(folder) / "config.json");
+  if (manifest.step > config.train.steps || (manifest.step == config.train.steps && ended)) {
+    throw ConfigError(concat("the run in ", folder, " has done all of its ", config.train.steps,
+                             " steps; it goes on with a larger train.steps"));
+  }
+  const comm::LongWork long_work = mesh.world().long_work("loading a checkpoint");
+  Resumed resumed{.step = manifest.step, .loaded = {}};
+  {
+    const tensor::MemoryMeter aside;  // what is read in pieces is not part of training
+    const tensor::MemoryMeter::Counting counting(aside);
+    resumed.loaded =
+        checkpoint::load_state(*good, checkpoint::blocks_of(trainer.state(optim::StateOf::kOwn)));
+  }
+  trainer.restored();
+  return resumed;
+}
+
+}  // namespace fourfold::train

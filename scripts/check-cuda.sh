@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Builds the program for GPUs, on a machine that need not have one, and looks at the result: what was compiled for
+# which architecture, and whether the program starts, says what it has, and trains on the processor.
+#   scripts/check-cuda.sh
+# FOURFOLD_CUDA_VENV names the folder of scripts/install-cuda.sh, which this script runs first.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/install-cuda.sh
+scripts/install-deps.sh quickstart
+[ -f build/cuda/build.ninja ] || cmake --preset cuda -G Ninja
+cmake --build --preset cuda
+program=build/cuda/fourfold
+
+echo "== libraries"
+# Each must be found, and CUDA and NCCL in the folder whose headers were compiled.
+ldd $program | grep -E 'torch|c10|cuda|nccl|not found' | sort
+! ldd $program | grep -q 'not found' || { echo "a library is not found" >&2; exit 1; }
+for library in libtorch_cuda libcudart libnccl; do
+  ldd $program | grep -q "$library" || { echo "the program does not load $library" >&2; exit 1; }
+done
+
+echo "== kernels: architecture, name, registers"
+cuobjdump=$(command -v cuobjdump || echo build/cuda-libs/cuda/bin/cuobjdump)
+kernels=0
+for file in $(find build/cuda -name '*.cu.o' | sort); do
+  for architecture in 80 90; do
+    "$cuobjdump" --list-elf "$file" | grep -q "sm_$architecture" ||
+      { echo "$file has no code for sm_$architecture" >&2; exit 1; }
+  done
+  listing=$("$cuobjdump" -res-usage "$file" 2>&1 | c++filt | awk '
+    /arch = /   { arch = $NF }
+    /^ *Function/ { sub(/^ *Function /, ""); sub(/:$/, ""); name = $0 }
+    /REG:/      { match($0, /REG:[0-9]+/); printf "%s  %3d registers  %s\n", arch, substr($0, RSTART + 4, RLENGTH - 4), name }')
+  echo "$listing"
+  kernels=$((kernels + $(grep -c registers <<<"$listing" || true)))
+done
+echo "$kernels kernels, each architecture counted"
+[ "$kernels" -gt 0 ] || { echo "no kernel was compiled" >&2; exit 1; }
+
+echo "== start"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+$program info | grep -A8 '^GPUs'
+$program train configs/quickstart.toml --ranks 2 --set train.steps=3 --set train.validate_every=0 --out "$folder/run"
+if $program info | grep -q '^GPUs *none'; then
+  # Without a GPU the program must say so in one line.
+  status=0
+  $program train configs/quickstart.toml --set device.kind=cuda --out "$folder/refused" 2>"$folder/errors" || status=$?
+  cat "$folder/errors"
+  [ "$status" = 2 ] && [ "$(wc -l <"$folder/errors")" = 1 ] ||
+    { echo "training on a GPU that is not there must end with one line and status 2, not $status" >&2; exit 1; }
+fi
+echo "passed"
