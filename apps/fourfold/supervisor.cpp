@@ -62,6 +62,10 @@ int supervise(const Supervised& job, char** argv) {
     const std::int64_t from = newest_checkpoint(job);
     const std::int64_t before = train::last_step(job.folder);
     const int status = start(ranks, words);
+    if (status == 1 && train::ended_after(job.folder) >= job.steps) {
+      print_error("ranks failed after the run had ended: its results are complete");
+      return 0;
+    }
     if (status != 1 || left == 0) return status;
     // Steps after the checkpoint that the ranks went on from were cut off first.
     const std::int64_t after = train::last_step(job.folder);

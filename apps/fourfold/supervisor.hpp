@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -13,6 +14,7 @@ struct Supervised {
   RankOptions ranks;
   int restarts = 0;    ///< how often the ranks are started again at the most
   std::string folder;  ///< of the run
+  std::int64_t steps = 0;  ///< after which the run ends
   std::string config;  ///< the configuration, as it stands in the command line
   /// Whether so many ranks can go on with the run on some grid.
   std::function<bool(int ranks)> has_grid;
@@ -21,7 +23,8 @@ struct Supervised {
 /// Runs the command as ranks that go on with the run in the folder, or begin it there, until it
 /// ends with another status than 1, or until it has failed too often. Where ranks fail twice
 /// without a new step, fewer are started, the next smaller number that has a grid: the plan chooses
-/// it, and the batch stays. Returns the last status.
+/// it, and the batch stays. Ranks that fail when the run has written all of its results are no
+/// failure. Returns the last status.
 int supervise(const Supervised& job, char** argv);
 
 }  // namespace fourfold::app

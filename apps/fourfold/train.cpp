@@ -100,6 +100,7 @@ Supervised supervised(const TrainOptions& options) {
           .folder = !run.resume.empty() ? run.resume
                     : !run.out.empty()  ? run.out
                                         : train::new_run_folder(run.name),
+          .steps = run.config.train.steps,
           .config = options.source.path,
           .has_grid = has_grid};
 }

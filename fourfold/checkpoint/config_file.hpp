@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,15 +10,10 @@
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
-#include "fourfold/nn/parameter.hpp"
 
 namespace fourfold::checkpoint {
 
 using Json = nlohmann::ordered_json;
-
-/// The precision of weights as config.json names it ("torch_dtype").
-std::string torch_type(at::ScalarType type);
-nn::Precision precision_of(const std::string& torch_type);
 
 /// Every error is a ConfigError that names the file and the key. The values are only claims until
 /// the weights confirm them.

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "fourfold/checkpoint/weights.hpp"
-#include "fourfold/formats/safetensors_folder.hpp"
+#include "fourfold/checkpoint/claims.hpp"
+#include "fourfold/checkpoint/torch_type.hpp"
 
 namespace fourfold::checkpoint {
 

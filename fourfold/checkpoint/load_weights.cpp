@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
-#include <set>
 #include <string_view>
 
 #include <ATen/ops/from_blob.h>
@@ -9,6 +7,7 @@
 #include <ATen/ops/index_select.h>
 
 #include "fourfold/base/check.hpp"
+#include "fourfold/checkpoint/claims.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/comm/recording/recording.hpp"
 #include "fourfold/formats/safetensors_folder.hpp"
@@ -55,14 +54,6 @@ bool fits(const FilePiece& wanted, const std::vector<std::int64_t>& shape) {
 }
 
 /// The first of these names that the folder has; empty if it has none.
-std::string name_in(const formats::SafetensorsFolder& files,
-                    const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (files.contains(name)) return name;
-  }
-  return "";
-}
-
 Found find(const formats::SafetensorsFolder& files, const FilePiece& wanted,
            const std::string& folder) {
   std::vector<std::string> names = {wanted.name};
@@ -141,36 +132,6 @@ Tensor read_rows(std::span<const std::byte> data, const Found& found, const File
 }
 
 }  // namespace
-
-std::pair<std::int64_t, std::int64_t> table_shape(const formats::SafetensorsFolder& files,
-                                                  const std::vector<std::string>& names,
-                                                  const std::string& folder) {
-  const std::string found = name_in(files, names);
-  if (found.empty()) throw ConfigError(concat("the weights in ", folder, " lack ", names[0]));
-  const std::vector<std::int64_t>& shape = files.entry(found).shape;
-  if (shape.size() != 2) {
-    throw ConfigError(
-        concat(found, " in ", folder, " has the shape ", shown(shape), ", which is no table"));
-  }
-  return {shape[0], shape[1]};
-}
-
-std::int64_t blocks_in(const formats::SafetensorsFolder& files,
-                       const std::vector<std::string>& prefixes) {
-  std::set<std::int64_t> blocks;
-  for (const auto& [name, file] : files.tensors()) {
-    for (const std::string& prefix : prefixes) {
-      if (!name.starts_with(prefix)) continue;
-      const std::string_view rest = std::string_view(name).substr(prefix.size());
-      std::int64_t number = 0;
-      const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-      if (error == std::errc() && end != rest.data() + rest.size() && *end == '.') {
-        blocks.insert(number);
-      }
-    }
-  }
-  return static_cast<std::int64_t>(blocks.size());
-}
 
 void check_weights(const model::Model& model, const std::string& folder) {
   const formats::SafetensorsFolder files(folder);

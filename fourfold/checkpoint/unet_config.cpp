@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/checkpoint/unet_config.hpp"
 
-#include "fourfold/checkpoint/weights.hpp"
-#include "fourfold/formats/safetensors_folder.hpp"
+#include "fourfold/checkpoint/claims.hpp"
+#include "fourfold/checkpoint/torch_type.hpp"
 
 namespace fourfold::checkpoint {
 

@@ -27,14 +27,6 @@ inline constexpr Bytes kSaveWindow{std::int64_t{256} << 20};
 void save_weights(const tensor::Mesh& mesh, const model::Stages& stages, const std::string& folder,
                   Bytes window = kSaveWindow, std::string_view file = kWeightsFile);
 
-/// The rows and columns of a table with one of these names. Throws ConfigError when there is none.
-std::pair<std::int64_t, std::int64_t> table_shape(const formats::SafetensorsFolder& files,
-                                                  const std::vector<std::string>& names,
-                                                  const std::string& folder);
-/// The number of blocks that have tensors, such as "h.11.ln_1.bias" for the prefix "h.".
-std::int64_t blocks_in(const formats::SafetensorsFolder& files,
-                       const std::vector<std::string>& prefixes);
-
 /// Throws the ConfigError that loading the folder's weights into such a model would throw. Only the
 /// headers are read, no memory for the model is allocated, and the check ends at the first tensor
 /// that is missing.

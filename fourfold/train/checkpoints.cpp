@@ -2,11 +2,11 @@
 #include "fourfold/train/checkpoints.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "fourfold/base/text.hpp"
 #include "fourfold/config/write.hpp"
 #include "fourfold/tensor/memory.hpp"
+#include "fourfold/train/run_folder.hpp"
 
 namespace fourfold::train {
 
@@ -97,9 +97,8 @@ Resumed resume(const Mesh& mesh, Trainer& trainer, const config::Config& config,
                              " tokens or images for training, and now there are ", train_units,
                              ": a run can only go on with the same data"));
   }
-  // A run that died between its last checkpoint and its model has yet to write the model, whose
-  // description comes last.
-  const bool ended = std::filesystem::exists(std::filesystem::path(folder) / "config.json");
+  // A run that died between its last checkpoint and its results has yet to write these.
+  const bool ended = ended_after(folder) >= manifest.step;
   if (manifest.step > config.train.steps || (manifest.step == config.train.steps && ended)) {
     throw ConfigError(concat("the run in ", folder, " has done all of its ", config.train.steps,
                              " steps; it goes on with a larger train.steps"));

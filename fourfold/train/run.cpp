@@ -161,6 +161,7 @@ class Run {
       write_text(spec_.report, report::page(data));
       say(concat("the report is in ", spec_.report));
     }
+    mark_ended(folder_, spec_.config.train.steps);
   }
 
  private:
@@ -235,6 +236,7 @@ class Run {
       folder_ = make_run_folder(spec_.resume.empty() ? spec_.out : spec_.resume, spec_.name);
     } else {
       folder_ = spec_.resume;
+      forget_end(folder_);
       History history = cut_history(folder_, done_, unit_of(spec_.config.model));
       metrics_.steps = std::move(history.steps);
       metrics_.validations = std::move(history.validations);

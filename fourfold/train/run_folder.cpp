@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/base/file.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/checkpoint/folder.hpp"
 #include "fourfold/config/read.hpp"
@@ -20,6 +21,8 @@ namespace fourfold::train {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* kEndedFile = "ended";
 
 std::string time_stamp() {
   const std::time_t now = std::time(nullptr);
@@ -60,6 +63,21 @@ std::int64_t last_step(const std::string& folder) {
     if (step != json.end() && step->is_number()) last = step->get<std::int64_t>();
   }
   return last;
+}
+
+void mark_ended(const std::string& folder, std::int64_t step) {
+  write_text(folder + "/" + kEndedFile, concat(step, "\n"));
+}
+
+void forget_end(const std::string& folder) {
+  std::error_code error;
+  fs::remove(fs::path(folder) / kEndedFile, error);
+}
+
+std::int64_t ended_after(const std::string& folder) {
+  std::ifstream file(folder + "/" + kEndedFile);
+  std::int64_t step = 0;
+  return file >> step ? step : 0;
 }
 
 std::string flight_folder(const std::string& folder) {

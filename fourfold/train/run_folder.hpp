@@ -24,6 +24,15 @@ std::string flight_folder(const std::string& folder);
 /// The last step that the metrics in the folder have; 0 for none.
 std::int64_t last_step(const std::string& folder);
 
+/// Notes that the run has done so many steps and written all of its results: the last that it does.
+void mark_ended(const std::string& folder, std::int64_t step);
+
+/// Forgets that: the run in the folder goes on.
+void forget_end(const std::string& folder);
+
+/// The step after which the run in the folder ended with all of its results; 0 if it has not.
+std::int64_t ended_after(const std::string& folder);
+
 /// Throws ConfigError unless a run can go on in the folder, or, with a configuration, begin there.
 void check_resumed_folder(const std::string& folder, bool has_config);
 

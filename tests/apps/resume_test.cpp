@@ -382,6 +382,35 @@ TEST_F(Resume, RestartsAfterEveryDeath) {
   EXPECT_TRUE(processes_with_argument(work.path("killed")).empty());
 }
 
+/// A run that died between its last checkpoint and its results writes them; a run whose ranks die
+/// after that has not failed.
+TEST_F(Resume, EndsOnce) {
+  ASSERT_EQ(train("whole", {"--grid", "y=2"}).status, 0);
+  fs::copy(work.path("whole"), work.path("died"), fs::copy_options::recursive);
+  for (const char* file : {"model.safetensors", "ended"}) {
+    fs::remove(fs::path(work.path("died")) / file);
+  }
+  ASSERT_TRUE(work.has("died/config.json")) << "it was killed just before its end";
+  const Outcome died = resume("died", {});
+  ASSERT_EQ(died.status, 0) << died.err;
+  EXPECT_EQ(work.read("died/model.safetensors"), work.read("whole/model.safetensors"));
+  EXPECT_EQ(losses("died"), losses("whole"));
+  EXPECT_EQ(resume("died", {}).status, 2) << "now it has ended";
+
+  std::vector<std::string> command = work.train_arguments(
+      "killed", {"--grid", "y=2", "--ranks", "2", "--restarts", "3", "--set", "train.steps=12",
+                 "--set", "checkpoint.every=3"});
+  command.insert(command.begin(), FOURFOLD_PROGRAM);
+  const Outcome killed = run_program(command, {}, [&](pid_t) {
+    for (int tries = 0; tries < 300000 && !work.has("killed/ended"); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    for (const auto& [rank, id] : ranks_of(work.path("killed"))) kill(id, SIGKILL);
+  });
+  EXPECT_EQ(killed.status, 0) << killed.err;
+  EXPECT_EQ(work.read("killed/ended"), "12\n");
+}
+
 /// One of four ranks dies whenever there are four. The model has no grid of three: two go on, with
 /// the same batch.
 TEST_F(Resume, GoesOnWithFewerRanks) {
