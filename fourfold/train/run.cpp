@@ -192,7 +192,8 @@ class Run {
       return;
     }
     say(concat("goes on after step ", done_, " of ", spec_.config.train.steps, ": read ",
-               resumed.loaded.read, " in ", now() - begin));
+               resumed.loaded.read, " for ", resumed.loaded.needed, " of state in ",
+               now() - begin));
   }
 
   void make_folder() {
