@@ -11,10 +11,11 @@ set(CUDA_FOLDERS ${CUDA_HOME} ${PROJECT_SOURCE_DIR}/build/cuda-libs/cuda $ENV{CU
 set(NCCL_FOLDERS ${NCCL_HOME} ${CUDA_HOME} ${PROJECT_SOURCE_DIR}/build/cuda-libs/nccl $ENV{NCCL_HOME} $ENV{CUDA_HOME})
 
 find_path(CUDART_INCLUDE_DIR cuda_runtime_api.h HINTS ${CUDA_FOLDERS} PATH_SUFFIXES include)
-find_library(CUDART_LIBRARY NAMES libcudart.so libcudart.so.13 libcudart.so.12 HINTS ${CUDA_FOLDERS}
+find_library(CUDART_LIBRARY NAMES libcudart.so libcudart.so.13 libcudart.so.12 NAMES_PER_DIR HINTS ${CUDA_FOLDERS}
              PATH_SUFFIXES lib lib64)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_FOLDERS} PATH_SUFFIXES include)
-find_library(NCCL_LIBRARY NAMES libnccl.so libnccl.so.2 HINTS ${NCCL_FOLDERS} PATH_SUFFIXES lib lib64)
+find_library(NCCL_LIBRARY NAMES libnccl.so libnccl.so.2 NAMES_PER_DIR HINTS ${NCCL_FOLDERS}
+             PATH_SUFFIXES lib lib64)
 if(NOT CUDART_INCLUDE_DIR OR NOT CUDART_LIBRARY OR NOT NCCL_INCLUDE_DIR OR NOT NCCL_LIBRARY)
   set(FOURFOLD_MISSING "CUDA or NCCL was not found: set CUDA_HOME and NCCL_HOME, or run scripts/install-cuda.sh \
 (docs/gpu.md)")

@@ -15,19 +15,20 @@ program=build/cuda/fourfold
 
 echo "== libraries"
 # Each must be found, and CUDA and NCCL in the folder whose headers were compiled.
-ldd $program | grep -E 'torch|c10|cuda|nccl|not found' | sort
-! ldd $program | grep -q 'not found' || { echo "a library is not found" >&2; exit 1; }
+libraries=$(ldd $program)
+grep -E 'torch|c10|cuda|nccl|not found' <<<"$libraries" | sort
+! grep -q 'not found' <<<"$libraries" || { echo "a library is not found" >&2; exit 1; }
 for library in libtorch_cuda libcudart libnccl; do
-  ldd $program | grep -q "$library" || { echo "the program does not load $library" >&2; exit 1; }
+  grep -q "$library" <<<"$libraries" || { echo "the program does not load $library" >&2; exit 1; }
 done
 
 echo "== kernels: architecture, name, registers"
 cuobjdump=$(command -v cuobjdump || echo build/cuda-libs/cuda/bin/cuobjdump)
 kernels=0
 for file in $(find build/cuda -name '*.cu.o' | sort); do
+  contents=$("$cuobjdump" --list-elf "$file")
   for architecture in 80 90; do
-    "$cuobjdump" --list-elf "$file" | grep -q "sm_$architecture" ||
-      { echo "$file has no code for sm_$architecture" >&2; exit 1; }
+    grep -q "sm_$architecture" <<<"$contents" || { echo "$file has no code for sm_$architecture" >&2; exit 1; }
   done
   listing=$("$cuobjdump" -res-usage "$file" 2>&1 | c++filt | awk '
     /arch = /   { arch = $NF }
@@ -42,9 +43,11 @@ echo "$kernels kernels, each architecture counted"
 echo "== start"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-$program info | grep -A8 '^GPUs'
-$program train configs/quickstart.toml --ranks 2 --set train.steps=3 --set train.validate_every=0 --out "$folder/run"
-if $program info | grep -q '^GPUs *none'; then
+info=$($program info)
+grep -A8 '^GPUs' <<<"$info"
+$program train configs/quickstart.toml --ranks 2 --grid data=2 --set train.steps=3 \
+  --set optim.warmup=1 --set train.validate_every=0 --out "$folder/run"
+if grep -q '^GPUs *none' <<<"$info"; then
   # Without a GPU the program must say so in one line.
   status=0
   $program train configs/quickstart.toml --set device.kind=cuda --out "$folder/refused" 2>"$folder/errors" || status=$?

@@ -104,7 +104,7 @@ void StateWriter::write(std::vector<formats::TensorSpec> specs) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw IoError(concat(folder.string(), " cannot be made: ", error.message()));
-  formats::SafetensorsWriter writer(path_, std::move(specs));
+  formats::SafetensorsWriter writer(path_, std::move(specs), {}, formats::Cache::kBypass);
   for (Piece piece; next(piece);) writer.write(std::span(piece.bytes.get(), piece.size));
   writer.commit();
   size_ = writer.size();

@@ -11,8 +11,8 @@
 namespace fourfold::formats {
 
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<TensorSpec> tensors,
-                                     Metadata metadata)
-    : file_(std::move(path)), entries_(lay_out(std::move(tensors))) {
+                                     Metadata metadata, Cache cache)
+    : file_(std::move(path), cache), entries_(lay_out(std::move(tensors))) {
   metadata.emplace("format", "pt");
   const std::string header = encode_header({entries_, std::move(metadata)});
   file_.write(std::as_bytes(std::span(header)));

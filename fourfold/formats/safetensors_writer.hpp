@@ -23,7 +23,7 @@ class SafetensorsWriter {
   /// Writes the header. "format": "pt", which other readers require, is added to the metadata
   /// unless it is given. Throws InvariantError when a name is used twice.
   SafetensorsWriter(std::filesystem::path path, std::vector<TensorSpec> tensors,
-                    Metadata metadata = {});
+                    Metadata metadata = {}, Cache cache = Cache::kUse);
 
   /// The entries in the order in which the data must be written.
   const std::vector<TensorEntry>& entries() const { return entries_; }
