@@ -56,7 +56,11 @@ int run(const AutopsyOptions& options) {
   if (!train::is_run_folder(options.folder)) {
     throw ConfigError(concat(options.folder, " is not the folder of a run"));
   }
-  const std::vector<comm::FlightLog> logs = logs_in(train::flight_folder(options.folder));
+  std::vector<comm::FlightLog> logs = logs_in(train::flight_folder(options.folder));
+  if (logs.empty()) {
+    logs = logs_in(train::earlier_flight_folder(options.folder));
+    if (!logs.empty()) std::printf("the ranks before those that went on with the run:\n");
+  }
   if (logs.empty()) {
     throw ConfigError(concat(options.folder,
                              " has no logs of ranks: the run goes on on another machine, has ended "

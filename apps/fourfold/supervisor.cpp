@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "fourfold/base/text.hpp"
-#include "fourfold/checkpoint/folder.hpp"
 #include "fourfold/train/run_folder.hpp"
 
 #include "apps/fourfold/commands.hpp"
@@ -36,13 +35,6 @@ std::vector<std::string> with_other_grid(const Supervised& job, char** argv) {
   return resuming(job, std::move(words));
 }
 
-/// Its step; 0 for none.
-std::int64_t newest_checkpoint(const Supervised& job) {
-  const std::vector<checkpoint::Listed> all =
-      checkpoint::list(checkpoint::checkpoints_of(job.folder));
-  return all.empty() ? 0 : all.front().step;
-}
-
 /// The next smaller number of ranks that has a grid; one rank has one.
 int fewer(const Supervised& job, int ranks) {
   do {
@@ -59,24 +51,21 @@ int supervise(const Supervised& job, char** argv) {
       resuming(job, without_options(argv, {"--out", "--resume", "--restarts"}));
   int idle = 0;  // failures in a row without a new step
   for (int left = job.restarts;; --left) {
-    const std::int64_t from = newest_checkpoint(job);
-    const std::int64_t before = train::last_step(job.folder);
+    train::forget_begun(job.folder);
     const int status = start(ranks, words);
     if (status == 1 && train::ended_after(job.folder) >= job.steps) {
       print_error("ranks failed after the run had ended: its results are complete");
       return 0;
     }
     if (status != 1 || left == 0) return status;
-    // Steps after the checkpoint that the ranks went on from were cut off first.
-    const std::int64_t after = train::last_step(job.folder);
-    const bool moved = newest_checkpoint(job) > from || (after != before && after > from);
-    idle = moved ? 0 : idle + 1;
+    idle = train::has_moved(job.folder) ? 0 : idle + 1;
     if (idle >= 2 && *ranks.ranks > 1 && train::is_run_folder(job.folder)) {
       ranks.ranks = fewer(job, *ranks.ranks);
       idle = 0;
       words = with_other_grid(job, argv);
     }
-    print_error(concat("the run failed after step ", after, " and starts again with ", *ranks.ranks,
+    print_error(concat("the run failed after step ", train::last_step(job.folder),
+                       " and starts again with ", *ranks.ranks,
                        *ranks.ranks == 1 ? " rank" : " ranks", "; ", left - 1,
                        left == 2 ? " more restart" : " more restarts"));
   }

@@ -111,6 +111,9 @@ int run(TrainOptions& options, char** argv) {
     options.source.overrides.push_back("train.on_bad_step=" + options.on_bad_step);
   }
   options.run.config = config::read(options.source);
+  if (!options.run.resume.empty() && train::has_checkpoint(options.run.resume)) {
+    options.run.config.train.init_from.clear();  // the checkpoint replaces these weights
+  }
   options.run.name = std::filesystem::path(options.source.path).stem().string();
   check_outputs({{"--json", options.run.json},
                  {"--report", options.run.report},

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <unistd.h>
@@ -23,6 +24,14 @@ void check_writable(const std::string& option, const std::string& path) {
   if (!existed) std::filesystem::remove(path, ignored);
 }
 
+int sync_to_disk(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return errno;
+  const int error = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
+  return error == EINVAL || error == ENOTSUP ? 0 : error;
+}
+
 void write_text(const std::string& path, const std::string& text) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
@@ -34,9 +43,15 @@ void write_text(const std::string& path, const std::string& text) {
   file << text;
   file.close();
   std::string problem = file ? "" : std::strerror(errno);
+  // A machine that goes down might otherwise keep the new name and lose the text.
+  const int unsynced = file && replace ? sync_to_disk(target) : 0;
+  if (unsynced != 0) problem = std::strerror(unsynced);
   error.clear();
-  if (file && replace) std::filesystem::rename(target, path, error);
+  if (problem.empty() && replace) std::filesystem::rename(target, path, error);
   if (error) problem = error.message();
+  if (problem.empty() && replace) {
+    sync_to_disk(std::filesystem::absolute(path).parent_path().string());
+  }
   if (problem.empty()) return;
   if (replace) std::filesystem::remove(target, error);
   throw IoError(concat(path, " cannot be written: ", problem));

@@ -5,11 +5,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <fcntl.h>
 #include <span>
-#include <unistd.h>
 
 #include "fourfold/base/error.hpp"
+#include "fourfold/base/file.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/formats/atomic_file.hpp"
 #include "fourfold/formats/read_file.hpp"
@@ -25,13 +24,8 @@ constexpr std::string_view kStep = "step-";
 constexpr std::string_view kPartial = ".partial";
 constexpr std::string_view kRemoved = ".removed";
 
-/// Makes the names in a folder survive a failure of the machine.
-void sync_folder(const fs::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) formats::throw_write_error(folder, errno);
-  const int error = fsync(descriptor) == 0 ? 0 : errno;
-  close(descriptor);
-  if (error != 0 && error != EINVAL) formats::throw_write_error(folder, error);
+void sync(const fs::path& folder) {
+  if (const int error = sync_to_disk(folder.string())) formats::throw_write_error(folder, error);
 }
 
 std::vector<fs::path> entries(const fs::path& folder) {
@@ -84,7 +78,7 @@ void commit(const fs::path& checkpoints, const formats::Manifest& manifest) {
   const std::string text = to_text(manifest);
   file.write(std::as_bytes(std::span(text)));
   file.commit();
-  sync_folder(written);
+  sync(written);
   const fs::path complete = checkpoints / step_name(manifest.step);
   // A checkpoint of the same step that did not verify is in the way.
   std::error_code error;
@@ -92,7 +86,8 @@ void commit(const fs::path& checkpoints, const formats::Manifest& manifest) {
   if (std::rename(written.c_str(), complete.c_str()) != 0) {
     formats::throw_write_error(complete, errno);
   }
-  sync_folder(checkpoints);
+  sync(checkpoints);
+  sync(fs::absolute(checkpoints).parent_path());  // it may be the first one
 }
 
 void remove_remains(const fs::path& checkpoints) {
@@ -106,12 +101,16 @@ void remove_remains(const fs::path& checkpoints) {
 }
 
 void prune(const fs::path& checkpoints, std::int64_t newest, std::int64_t keep,
-           std::int64_t keep_every) {
+           std::int64_t keep_every, const std::set<std::int64_t>& damaged) {
   std::int64_t newer = 0;
   for (const Listed& one : list(checkpoints)) {
     if (one.step > newest) continue;
-    const bool for_ever = keep_every > 0 && one.step % keep_every == 0;
-    if (newer++ < keep || for_ever) continue;
+    const bool good = !damaged.contains(one.step);
+    const bool for_ever = good && keep_every > 0 && one.step % keep_every == 0;
+    if (newer < keep || for_ever) {
+      newer += good ? 1 : 0;
+      continue;
+    }
     // Under another name, so that nobody takes the rest of it for a checkpoint.
     const fs::path removed = concat(one.path.string(), kRemoved);
     if (std::rename(one.path.c_str(), removed.c_str()) != 0) continue;

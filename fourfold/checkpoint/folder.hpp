@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,10 @@ void commit(const std::filesystem::path& checkpoints, const formats::Manifest& m
 void remove_remains(const std::filesystem::path& checkpoints);
 
 /// Removes all but the `keep` newest and those whose step is a multiple of `keep_every` (0: none).
-/// `newest` is the step of the newest one that counts: later ones are damaged, since the run went
-/// on from before them, and are left alone.
+/// `newest` is the step of the newest one that counts: the run went on from before later ones,
+/// which are left alone. Those of the steps `damaged` stand for no other one.
 void prune(const std::filesystem::path& checkpoints, std::int64_t newest, std::int64_t keep,
-           std::int64_t keep_every);
+           std::int64_t keep_every, const std::set<std::int64_t>& damaged = {});
 
 /// What is wrong with the size or the checksum of the files number `first`, `first` + `stride`, ...
 /// of a checkpoint; empty if nothing is.

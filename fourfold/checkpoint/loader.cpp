@@ -2,8 +2,8 @@
 #include "fourfold/checkpoint/loader.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <map>
+#include <memory>
 
 #include <ATen/ops/empty.h>
 
@@ -20,9 +20,39 @@ using at::Tensor;
 
 namespace {
 
+/// The files of a checkpoint, which may be more than a process can have open at once.
+class Files {
+ public:
+  explicit Files(const Good& checkpoint) {
+    for (const formats::Manifest::File& file : checkpoint.manifest.files) {
+      paths_.push_back(checkpoint.path / file.name);
+    }
+    open_.resize(paths_.size());
+  }
+
+  std::size_t size() const { return paths_.size(); }
+  /// Opens the file, and closes others where many are open.
+  const formats::ReadFile& at(std::size_t number) {
+    constexpr std::size_t kMost = 256;
+    if (!open_[number]) {
+      if (count_++ == kMost) {
+        for (auto& file : open_) file.reset();
+        count_ = 1;
+      }
+      open_[number] = std::make_unique<formats::ReadFile>(paths_[number]);
+    }
+    return *open_[number];
+  }
+
+ private:
+  std::vector<fs::path> paths_;
+  std::vector<std::unique_ptr<formats::ReadFile>> open_;
+  std::size_t count_ = 0;  // of those that are open
+};
+
 /// A part of a tensor in a file.
 struct Source {
-  const formats::ReadFile* file = nullptr;
+  std::size_t file = 0;    ///< its number
   std::int64_t begin = 0;  ///< its first byte in the file
   grid::Block block;
   at::ScalarType type = at::kFloat;
@@ -31,12 +61,11 @@ struct Source {
 /// Where everything is in the files of a checkpoint.
 class Contents {
  public:
-  explicit Contents(const Good& checkpoint) {
-    for (const formats::Manifest::File& file : checkpoint.manifest.files) {
-      files_.emplace_back(checkpoint.path / file.name);
-      add(files_.back());
-    }
+  explicit Contents(const Good& checkpoint) : files_(checkpoint) {
+    for (std::size_t i = 0; i < files_.size(); ++i) add(i);
   }
+
+  const formats::ReadFile& file_of(const Source& source) { return files_.at(source.file); }
 
   const std::vector<Source>* find(const std::string& name) const {
     const auto found = sources_.find(name);
@@ -45,18 +74,19 @@ class Contents {
   std::int64_t header_bytes() const { return header_bytes_; }
 
  private:
-  void add(const formats::ReadFile& file) {
+  void add(std::size_t number) {
+    const formats::ReadFile& file = files_.at(number);
     const formats::FileHeader header = formats::read_header(file);
     header_bytes_ += header.data_begin;
     const std::string path = file.path().string();
     for (const formats::TensorEntry& entry : header.entries) {
       EntryName name = parse_entry(entry, path);
-      sources_[name.name].push_back({&file, header.data_begin + entry.begin, std::move(name.block),
+      sources_[name.name].push_back({number, header.data_begin + entry.begin, std::move(name.block),
                                      scalar_type_of(entry.dtype, path)});
     }
   }
 
-  std::deque<formats::ReadFile> files_;
+  Files files_;
   std::map<std::string, std::vector<Source>> sources_;
   std::int64_t header_bytes_ = 0;
 };
@@ -64,8 +94,8 @@ class Contents {
 /// Reads a rectangle of a source: some elements that follow each other at a time.
 class RectangleReader {
  public:
-  RectangleReader(const Source& source, const grid::Block& wanted)
-      : source_(&source), inside_(grid::relative(wanted, source.block)) {
+  RectangleReader(const formats::ReadFile& file, const Source& source, const grid::Block& wanted)
+      : file_(&file), source_(&source), inside_(grid::relative(wanted, source.block)) {
     const std::size_t dims = wanted.ranges.size();
     // Dimensions from `outer_` on are read at once: all behind the first of them are whole.
     outer_ = dims - 1;
@@ -91,7 +121,7 @@ class RectangleReader {
     const grid::Range& range = inside_.ranges[dim];
     if (dim == outer_) {
       const std::int64_t count = range.size() * strides_[dim];
-      source_->file->read(at + range.begin * strides_[dim], {to_, static_cast<std::size_t>(count)});
+      file_->read(at + range.begin * strides_[dim], {to_, static_cast<std::size_t>(count)});
       to_ += count;
       return;
     }
@@ -100,6 +130,7 @@ class RectangleReader {
     }
   }
 
+  const formats::ReadFile* file_;
   const Source* source_;
   grid::Block inside_;  // counted from the beginning of the source
   std::size_t outer_ = 0;
@@ -117,7 +148,7 @@ Tensor view_of(Tensor tensor, const grid::Block& block) {
 }
 
 /// Fills a block from all sources that have a part of it. Returns the bytes that were read.
-Bytes fill(const StateBlock& block, const Contents& contents, const Good& checkpoint) {
+Bytes fill(const StateBlock& block, Contents& contents, const Good& checkpoint) {
   const std::vector<Source>* sources = contents.find(block.name);
   std::int64_t found = 0;
   Bytes bytes;
@@ -126,7 +157,7 @@ Bytes fill(const StateBlock& block, const Contents& contents, const Good& checkp
     if (source.block.ranges.size() != block.block.ranges.size()) continue;
     const grid::Block shared = grid::intersect(source.block, block.block);
     if (shared.elements() == 0) continue;
-    const Tensor values = RectangleReader(source, shared).read();
+    const Tensor values = RectangleReader(contents.file_of(source), source, shared).read();
     view_of(block.data, grid::relative(shared, block.block)).copy_(values);
     found += shared.elements();
     bytes += Bytes(static_cast<std::int64_t>(values.nbytes()));
@@ -156,12 +187,21 @@ std::optional<Good> newest_good(comm::World& world, const comm::Communicator& ev
                                 std::int64_t step) {
   std::vector<Listed> all = list(checkpoints);
   std::erase_if(all, [&](const Listed& one) { return step > 0 && one.step > step; });
+  std::set<std::int64_t> damaged;
   // The first rank says which one is next: on another host a folder may look older.
   for (std::size_t i = 0;; ++i) {
     std::int64_t next = i < all.size() ? all[i].step : 0;
     if (everyone.size() > 1) everyone.broadcast({&next, 1, schedule::DType::kI64}, 0).wait();
-    if (next == 0) return std::nullopt;
-    Good checkpoint{checkpoints / step_name(next), {}};
+    if (next == 0 && damaged.empty()) return std::nullopt;
+    if (next == 0) {
+      throw ConfigError(concat(
+          "no checkpoint in ", checkpoints.string(), " is as it was written (",
+          step > 0 ? concat("until step ", step, ", ") : "", damaged.size(),
+          damaged.size() == 1 ? " is" : " are",
+          " damaged or cannot be read): nothing was changed; fourfold checkpoint verify says what "
+          "is wrong, and without that folder the run begins again"));
+    }
+    Good checkpoint{checkpoints / step_name(next), {}, damaged};
     std::string wrong;
     {
       const comm::LongWork long_work = world.long_work("verifying a checkpoint");
@@ -172,11 +212,12 @@ std::optional<Good> newest_good(comm::World& world, const comm::Communicator& ev
     if (everyone.rank() == 0) {
       say(concat("the checkpoint of step ", next, " is damaged and is left out: ", wrong));
     }
+    damaged.insert(next);
   }
 }
 
 Loaded load_state(const Good& checkpoint, const std::vector<StateBlock>& blocks) {
-  const Contents contents(checkpoint);
+  Contents contents(checkpoint);
   Loaded loaded;
   loaded.read = Bytes(contents.header_bytes());
   for (const StateBlock& block : blocks) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "fourfold/checkpoint/folder.hpp"
@@ -16,11 +17,13 @@ namespace fourfold::checkpoint {
 struct Good {
   std::filesystem::path path;
   formats::Manifest manifest;
+  std::set<std::int64_t> damaged;  ///< the steps of later ones, which do not verify
 };
 
 /// The newest one of a run, or the newest until `step`, if that is not 0. The ranks share the
 /// reading of the files. What does not verify is named by a call of `say` on the first rank, and
-/// skipped. Nothing if there is none. Collective.
+/// skipped. Nothing if there is no checkpoint; throws ConfigError if there are some and none
+/// verifies, since a run that then began again would overwrite what may be repaired. Collective.
 std::optional<Good> newest_good(comm::World& world, const comm::Communicator& everyone,
                                 const std::filesystem::path& checkpoints,
                                 const std::function<void(const std::string&)>& say,

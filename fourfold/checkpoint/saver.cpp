@@ -51,6 +51,7 @@ void Saver::begin(formats::Manifest about, const std::vector<StateBlock>& state)
 
 std::optional<Saved> Saver::poll() {
   if (!under_way()) return std::nullopt;
+  const Seconds begin = now();
   const comm::Communicator& everyone = mesh_->everyone();
   const Told own = told_of(*writer_);
   std::vector<std::int64_t> words = {own.state, own.bytes, own.checksum};
@@ -65,19 +66,23 @@ std::optional<Saved> Saver::poll() {
   for (int rank = 0; rank < everyone.size(); ++rank) {
     if (told_by(words, rank).state == Told::kWriting) return std::nullopt;
   }
-  return complete(words);
+  Saved saved = complete(words);
+  saved.blocked += now() - begin;
+  return saved;
 }
 
 std::optional<Saved> Saver::finish() {
-  if (!under_way()) return std::nullopt;
+  if (!under_way()) {
+    if (pruning_.valid()) pruning_.get();
+    return std::nullopt;
+  }
   const Seconds begin = now();
   {
     const comm::LongWork long_work = mesh_->world().long_work("writing a checkpoint");
     writer_->wait();
   }
-  std::optional<Saved> saved = poll();
-  saved->blocked += now() - begin;
-  return saved;
+  blocked_ += now() - begin;
+  return poll();
 }
 
 Saved Saver::complete(const std::vector<std::int64_t>& words) {
@@ -112,8 +117,13 @@ std::string Saver::commit_on_first(const std::vector<std::int64_t>& words) {
         {rank_file(rank), told.bytes, std::bit_cast<std::uint64_t>(told.checksum)});
   }
   try {
+    if (pruning_.valid()) pruning_.get();
     commit(spec_.folder, about_);
-    prune(spec_.folder, about_.step, spec_.keep, spec_.keep_every);
+    spec_.damaged.erase(about_.step);
+    // Removing large files takes time, which training need not wait for.
+    pruning_ = std::async(std::launch::async, [spec = spec_, newest = about_.step] {
+      prune(spec.folder, newest, spec.keep, spec.keep_every, spec.damaged);
+    });
   } catch (const std::exception& error) {
     return error.what();
   }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "fourfold/checkpoint/folder.hpp"
@@ -17,6 +19,7 @@ struct SaverSpec {
   std::int64_t keep = 2;                 ///< the newest so many stay
   std::int64_t keep_every = 0;           ///< and those of every so many steps; 0: no others
   Bytes staging{std::int64_t{1} << 30};  ///< of a rank
+  std::set<std::int64_t> damaged{};      ///< the steps of those that did not verify
 };
 
 /// A checkpoint that was saved, or could not be.
@@ -44,7 +47,7 @@ class Saver {
 
   /// Completes the checkpoint that is under way if all ranks have written it.
   std::optional<Saved> poll();
-  /// The same, but waits for all ranks.
+  /// The same, but waits for all ranks, or until old checkpoints are removed if none is under way.
   std::optional<Saved> finish();
 
  private:
@@ -55,6 +58,7 @@ class Saver {
   SaverSpec spec_;
   formats::Manifest about_;
   std::unique_ptr<StateWriter> writer_;  // of the checkpoint that is under way
+  std::future<void> pruning_;            // on the first rank: removing old checkpoints
   Seconds began_;
   Seconds blocked_;
 };

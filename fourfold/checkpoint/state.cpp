@@ -11,19 +11,6 @@ using at::Tensor;
 
 namespace {
 
-std::string text_of(const grid::Block& block) {
-  std::vector<std::string> ranges;
-  for (const grid::Range& range : block.ranges)
-    ranges.push_back(concat(range.begin, ":", range.end));
-  return join(ranges, ",");
-}
-
-std::vector<std::int64_t> shape_of(const grid::Block& block) {
-  std::vector<std::int64_t> shape;
-  for (const grid::Range& range : block.ranges) shape.push_back(range.size());
-  return shape;
-}
-
 /// The number of the first element of a block in a tensor of that shape.
 std::int64_t first_element(const grid::Block& block, const grid::Shape& shape) {
   std::int64_t first = 0;
@@ -61,7 +48,7 @@ void add_blocks(const optim::StatePiece& piece, const char* kind, const Tensor& 
 }  // namespace
 
 std::string StateBlock::entry() const {
-  return concat(name, "/", text_of(block));
+  return to_text(EntryName{name, block});
 }
 
 std::vector<StateBlock> blocks_of(const std::vector<optim::StatePiece>& pieces) {
@@ -73,26 +60,6 @@ std::vector<StateBlock> blocks_of(const std::vector<optim::StatePiece>& pieces) 
     add_blocks(piece, "value_mean", piece.value_mean, blocks);
   }
   return blocks;
-}
-
-EntryName parse_entry(const formats::TensorEntry& entry, const std::string& path) {
-  const auto refuse = [&] {
-    formats::refuse_file(path, concat(formats::in_quotes(entry.name),
-                                      " is not the name of a part of a tensor of that shape"));
-  };
-  const std::size_t slash = entry.name.rfind('/');
-  if (slash == std::string::npos) refuse();
-  EntryName result{entry.name.substr(0, slash), {}};
-  for (const std::string& range : split(entry.name.substr(slash + 1), ',')) {
-    const std::size_t colon = range.find(':');
-    if (colon == std::string::npos) refuse();
-    const auto begin = parse_int(std::string_view(range).substr(0, colon));
-    const auto end = parse_int(std::string_view(range).substr(colon + 1));
-    if (!begin || !end || *begin < 0 || *end < *begin) refuse();
-    result.block.ranges.push_back({*begin, *end});
-  }
-  if (result.block.ranges.empty() || shape_of(result.block) != entry.shape) refuse();
-  return result;
 }
 
 formats::Dtype dtype_of(at::ScalarType type) {

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fourfold/formats/safetensors.hpp"
-#include "fourfold/grid/block.hpp"
+#include "fourfold/checkpoint/entry_name.hpp"
 #include "fourfold/optim/flat_group.hpp"
 
 namespace fourfold::checkpoint {
@@ -24,14 +23,6 @@ struct StateBlock {
 
 /// The pieces of an optimizer's state, without padding.
 std::vector<StateBlock> blocks_of(const std::vector<optim::StatePiece>& pieces);
-
-/// A tensor of a file, by its name there.
-struct EntryName {
-  std::string name;
-  grid::Block block;
-};
-/// Throws ConfigError that names `path` unless it is such a name, and has the entry's shape.
-EntryName parse_entry(const formats::TensorEntry& entry, const std::string& path);
 
 formats::Dtype dtype_of(at::ScalarType type);
 at::ScalarType scalar_type_of(formats::Dtype dtype, const std::string& path);

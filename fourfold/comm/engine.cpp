@@ -48,7 +48,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, const Options& options,
       observers_(&observers),
       deadline_(options.deadline.value_or(kDeadline)),
       answers_(static_cast<std::size_t>(transport_->size())),
-      suspicion_(deadline_) {
+      suspicion_(deadline_.load()) {
   if (transport_->size() > 1) progress_ = std::thread([this] { run_progress(); });
 }
 
@@ -290,7 +290,11 @@ void Engine::rest_at_most(Seconds rest) {
 }
 
 void Engine::suspect_after(Seconds wait) {
-  if (!options_.deadline) suspicion_ = std::min(wait, deadline_);
+  if (options_.deadline) return;
+  constexpr Seconds kShortest{120};
+  constexpr double kWaits = 30;
+  deadline_ = std::max(kShortest, kWaits * wait);
+  suspicion_ = wait;
 }
 
 std::int64_t Engine::control_messages() const {

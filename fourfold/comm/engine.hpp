@@ -51,7 +51,7 @@ class Engine {
   ~Engine();
 
   const Transport& transport() const { return *transport_; }
-  Seconds deadline() const { return deadline_; }
+  Seconds deadline() const { return deadline_.load(); }
 
   /// See World: the numbers keep the messages of a lane apart from those of other lanes. Throws
   /// CommError when the backend has too few tags.
@@ -144,7 +144,7 @@ class Engine {
   std::unique_ptr<Transport> transport_;
   const Options options_;
   const Observers* observers_;
-  const Seconds deadline_;
+  std::atomic<Seconds> deadline_;
 
   mutable std::mutex mutex_;  // guards everything below
   ScratchPool scratch_;

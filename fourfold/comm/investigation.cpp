@@ -78,10 +78,10 @@ Seconds Engine::past_deadline(std::unique_lock<std::mutex>& lock, const Issued& 
     finding = finding_of(issued, since, arbiters(transport_->size()));
   }
   // Before the deadline only a rank that does not answer is a reason to end the job.
-  const bool early = now() - since < deadline_;
-  if (is_done(issued) || finding.patient) return now() + deadline_;
+  const bool early = now() - since < deadline();
+  if (is_done(issued) || finding.patient) return now() + deadline();
   if (early && finding.silent.empty())
-    return std::min(now() + suspicion_.load(), since + deadline_);
+    return std::min(now() + suspicion_.load(), since + deadline());
   observers_->tell([&](Observer& observer) { observer.gave_up(finding.silent); });
   fail_locked(finding.line, Cause::kPeer);
   throw CommError(finding.line);
@@ -129,7 +129,7 @@ Finding Engine::finding_of(const Issued& issued, Seconds since,
                     .place = place_of(issued),
                     .awaited = awaited_rank(issued),
                     .waited = now() - since,
-                    .deadline = deadline_};
+                    .deadline = deadline()};
   return explain(stuck, answers_);
 }
 

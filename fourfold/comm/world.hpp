@@ -132,9 +132,10 @@ class World {
   /// time from a core that computes.
   void rest_at_most(Seconds rest);
 
-  /// From now on a wait of this length is looked into before its deadline: a rank that does not
-  /// answer then ends the job, and ranks that are only late do not. Does nothing where a deadline
-  /// was given.
+  /// Longer waits than this are not usual. From now on a wait of this length is looked into before
+  /// its deadline: a rank that does not answer then ends the job, and ranks that are only late do
+  /// not. They have until the deadline, which becomes thirty times this, and two minutes at least.
+  /// Does nothing where a deadline was given.
   void suspect_after(Seconds wait);
 
   /// The number of control messages that this rank has sent so far. docs/communication.md gives a

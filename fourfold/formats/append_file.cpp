@@ -24,17 +24,25 @@ AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 AppendFile::~AppendFile() {
+  if (waits()) write_all(descriptor_, waiting_.data(), waiting_.size());
   close(descriptor_);
 }
 
 void AppendFile::append(std::string_view record) {
+  constexpr std::size_t kMostWaiting = std::size_t{16} << 20;
+  if (!waiting_.empty()) {
+    if (waiting_.size() + record.size() <= kMostWaiting) waiting_ += record;
+    record = waiting_;
+  }
   if (const int error = write_all(descriptor_, record.data(), record.size()); error != 0) {
     // An incomplete record would make everything after it unreadable. The first error is reported,
     // whether or not the file can be truncated.
     static_cast<void>(!ftruncate(descriptor_, size_));
+    if (waiting_.empty()) waiting_ = record;
     throw_write_error(path_, error);
   }
   size_ += static_cast<std::int64_t>(record.size());
+  waiting_.clear();
 }
 
 void AppendFile::sync() {

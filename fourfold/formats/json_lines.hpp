@@ -23,6 +23,11 @@ class JsonLines {
   /// IoError; the file then ends as it did before the call.
   void write(std::span<const Field> fields);
 
+  /// Waits until everything is on the disk.
+  void flush() { file_.sync(); }
+  /// Whether there are lines that could not be written yet.
+  bool waits() const { return file_.waits(); }
+
  private:
   AppendFile file_;
 };

@@ -207,6 +207,14 @@ EventWriter::EventWriter(const std::filesystem::path& folder) : file_(make_file(
   file_.append(version_record(unix_time()));
 }
 
+void EventWriter::scalars(std::int64_t step, std::span<const Scalar> values, double wall_time) {
+  std::string records;
+  for (const Scalar& one : values) {
+    records += scalar_record(one.tag, step, static_cast<float>(one.value), wall_time);
+  }
+  file_.append(records);
+}
+
 void EventWriter::scalar(std::string_view tag, std::int64_t step, double value, double wall_time) {
   file_.append(scalar_record(tag, step, static_cast<float>(value), wall_time));
 }

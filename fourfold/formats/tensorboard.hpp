@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,12 @@ double unix_time();
 /// at the end of a file, such as the last record of a process that was killed. Throws IoError.
 void cut_events(const std::filesystem::path& folder, std::int64_t last_step);
 
+/// A value of a curve; a slash in its name, the tag, forms groups.
+struct Scalar {
+  std::string tag;
+  double value = 0;
+};
+
 /// Writes curves to a new file in `folder`, which is made if it does not exist. Every value is in
 /// the file when the call returns. Throws IoError when the file cannot be written; the file always
 /// ends with a whole record.
@@ -33,13 +40,16 @@ class EventWriter {
   /// the runs of one folder in their order.
   explicit EventWriter(const std::filesystem::path& folder);
 
-  /// `tag` is the name of the curve; a slash in it forms groups. Values are stored as 32-bit
-  /// floats.
+  /// Values are stored as 32-bit floats.
   void scalar(std::string_view tag, std::int64_t step, double value,
               double wall_time = unix_time());
+  /// Writes several values of a step at once.
+  void scalars(std::int64_t step, std::span<const Scalar> values, double wall_time = unix_time());
 
   /// Waits until everything is on the disk.
   void flush() { file_.sync(); }
+  /// Whether there are values that could not be written yet.
+  bool waits() const { return file_.waits(); }
 
   const std::filesystem::path& path() const { return file_.path(); }
 

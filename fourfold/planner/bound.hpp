@@ -13,6 +13,10 @@
 
 namespace fourfold::planner {
 
+/// A step is predicted from parts of it, which may make it this much shorter than it is. So bounds
+/// of whole steps must be shorter, too.
+inline constexpr double kInexact = 0.98;
+
 /// How long a byte of a tensor that is gathered or summed along each axis occupies all links inside
 /// a host, and all its NICs.
 struct AxisLinks {
@@ -21,6 +25,9 @@ struct AxisLinks {
 };
 AxisLinks links_of(const grid::Grid& grid, const cluster::Cluster& cluster);
 
+/// The products outside of blocks, on a rank that has them, in a pass.
+Seconds head_of_pass(const Workload& load, const Candidate& candidate,
+                     const cluster::Cluster& cluster);
 /// The compute of a rank: its products and attention at the best efficiency that its shapes allow,
 /// with the idle time of a pipeline. No placement is shorter.
 Seconds compute_bound(const Workload& load, const Candidate& candidate, std::int64_t batch,

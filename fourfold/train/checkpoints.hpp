@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "fourfold/checkpoint/loader.hpp"
@@ -22,14 +23,21 @@ struct SaveTimes {
   std::int64_t failed = 0;
 };
 
+using Say = std::function<void(const std::string&)>;
+
+struct CheckpointSpec {
+  std::string folder;                 ///< of the run, the same on all ranks
+  std::int64_t train_units = 0;       ///< the size of the data
+  std::set<std::int64_t> damaged;     ///< the steps of checkpoints that did not verify
+  Say say;                            ///< on the first rank: tells the user
+  std::function<void()> before_save;  ///< what must be on the disk first
+};
+
 class Checkpoints {
  public:
-  using Say = std::function<void(const std::string&)>;
-
-  /// `folder` is that of the run, the same on all ranks. `train_units` is the size of the data.
   /// Collective.
   Checkpoints(const Mesh& mesh, Trainer& trainer, const config::Config& config,
-              const std::string& folder, std::int64_t train_units, Say say);
+              CheckpointSpec spec);
 
   /// What this rank asks for when step `number` is done.
   Votes votes(std::int64_t number, bool stop) const;
@@ -41,16 +49,22 @@ class Checkpoints {
   void finish();
 
   const SaveTimes& times() const { return times_; }
+  /// Why the last checkpoint of a run that was asked to stop could not be saved, on all ranks
+  /// alike; empty if it was.
+  const std::string& failure() const { return failure_; }
 
  private:
   void save(std::int64_t number);
   void tell(const std::optional<checkpoint::Saved>& saved);
 
+  const Mesh* mesh_;
   Trainer* trainer_;
   const config::Config* config_;
-  std::int64_t train_units_;
-  Say say_;
-  bool first_;  // whether this is rank 0
+  CheckpointSpec spec_;
+  bool first_;     // whether this is rank 0
+  bool had_some_;  // whether the run saved some earlier; of the first rank
+  bool stopping_ = false;
+  std::string failure_;  // of the last checkpoint, as far as this rank knows
   checkpoint::Saver saver_;
   Seconds last_ = now();  // when the newest checkpoint was begun
   SaveTimes times_;
@@ -58,13 +72,15 @@ class Checkpoints {
 
 /// A training as a checkpoint left it.
 struct Resumed {
-  std::int64_t step = 0;  ///< that was done last; 0: there is no checkpoint
+  std::int64_t step = 0;           ///< that was done last; 0: there is no checkpoint
+  std::set<std::int64_t> damaged;  ///< the steps of later checkpoints, which do not verify
   checkpoint::Loaded loaded;
 };
 
 /// Fills the trainer from the newest good checkpoint of the run's folder. Throws ConfigError when
-/// it is of another model, batch or data. Collective.
+/// what the configuration says of model, seed, batch or data is not what the run had, or when there
+/// are checkpoints and none is good. Collective.
 Resumed resume(const Mesh& mesh, Trainer& trainer, const config::Config& config,
-               const std::string& folder, std::int64_t train_units, const Checkpoints::Say& say);
+               const std::string& folder, std::int64_t train_units, const Say& say);
 
 }  // namespace fourfold::train

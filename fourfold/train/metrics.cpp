@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
 
 namespace fourfold::train {
@@ -243,6 +244,20 @@ MetricsFiles::MetricsFiles(const std::string& folder, std::string unit)
       events_(folder),
       log_(folder + "/log.txt") {}
 
+/// Each write is tried, also where one before it has failed.
+template <class... Writes>
+void MetricsFiles::attempt(const Writes&... writes) {
+  const auto one = [this](const auto& write) {
+    try {
+      write();
+    } catch (const IoError& error) {
+      failure_ = error.what();
+    }
+  };
+  (one(writes), ...);
+  if (!lines_.waits() && !events_.waits() && !log_.waits()) failure_.clear();
+}
+
 void MetricsFiles::step(const StepMetrics& s) {
   const std::string rate = unit_ + "_per_second";
   std::vector<formats::JsonLines::Field> fields = {{"step", static_cast<double>(s.step)},
@@ -260,22 +275,21 @@ void MetricsFiles::step(const StepMetrics& s) {
     fields.emplace_back(names.emplace_back("seconds." + key), time.seconds.value());
     fields.emplace_back(names.emplace_back("exposed." + key), time.exposed.value());
   }
-  lines_.write(fields);
-  events_.scalar("train/loss", s.step, s.loss);
-  events_.scalar("train/grad_norm", s.step, s.grad_norm);
-  events_.scalar("train/lr", s.step, s.rate);
-  events_.scalar("speed/" + rate, s.step, s.units_per_second);
-  events_.scalar("speed/mfu", s.step, s.mfu);
+  std::vector<formats::Scalar> scalars = {{"train/loss", s.loss},
+                                          {"train/grad_norm", s.grad_norm},
+                                          {"train/lr", s.rate},
+                                          {"speed/" + rate, s.units_per_second},
+                                          {"speed/mfu", s.mfu}};
   for (const auto& [axes, seconds] : exposed_by_axes(s)) {
-    events_.scalar("exposed/" + axes, s.step, seconds.value());
+    scalars.push_back({"exposed/" + axes, seconds.value()});
   }
+  attempt([&] { lines_.write(fields); }, [&] { events_.scalars(s.step, scalars); });
 }
 
 void MetricsFiles::validation(std::int64_t step, double loss) {
   const std::array<formats::JsonLines::Field, 2> fields = {
       {{"step", static_cast<double>(step)}, {"val_loss", loss}}};
-  lines_.write(fields);
-  events_.scalar("validation/loss", step, loss);
+  attempt([&] { lines_.write(fields); }, [&] { events_.scalar("validation/loss", step, loss); });
 }
 
 void MetricsFiles::log(const std::string& line) {
@@ -284,7 +298,11 @@ void MetricsFiles::log(const std::string& line) {
   localtime_r(&now, &parts);
   std::array<char, 32> stamp{};
   std::strftime(stamp.data(), stamp.size(), "%Y-%m-%d %H:%M:%S", &parts);
-  log_.append(concat(stamp.data(), "  ", line, "\n"));
+  attempt([&] { log_.append(concat(stamp.data(), "  ", line, "\n")); });
+}
+
+void MetricsFiles::flush() {
+  attempt([&] { lines_.flush(); }, [&] { events_.flush(); });
 }
 
 }  // namespace fourfold::train

@@ -109,18 +109,29 @@ Seconds median_step(const std::vector<StepMetrics>& steps);
 /// The median of some times; zero if there are none.
 Seconds median(std::vector<Seconds> times);
 
-/// The files of metrics in a run folder: metrics.jsonl, TensorBoard's events, log.txt.
+/// The files of metrics in a run folder: metrics.jsonl, TensorBoard's events, log.txt. A disk that
+/// fails later does not end a run: `failure` tells, and what could not be written is written when
+/// it can be.
 class MetricsFiles {
  public:
-  /// `unit` is what data is counted in.
+  /// `unit` is what data is counted in. Throws IoError.
   MetricsFiles(const std::string& folder, std::string unit);
 
   void step(const StepMetrics& step);
   void validation(std::int64_t step, double loss);
   /// Writes one line to the log.
   void log(const std::string& line);
+  /// Waits until everything is on the disk.
+  void flush();
+
+  /// Why something could not be written yet; empty if everything is written.
+  const std::string& failure() const { return failure_; }
 
  private:
+  template <class... Writes>
+  void attempt(const Writes&... writes);
+
+  std::string failure_;
   std::string unit_;
   formats::JsonLines lines_;
   formats::EventWriter events_;

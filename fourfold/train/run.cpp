@@ -2,11 +2,10 @@
 #include "fourfold/train/run.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "fourfold/base/check.hpp"
@@ -19,20 +18,17 @@
 #include "fourfold/config/write.hpp"
 #include "fourfold/launch/stop_signal.hpp"
 #include "fourfold/report/chrome_trace.hpp"
-#include "fourfold/report/page.hpp"
 #include "fourfold/train/all_ranks.hpp"
 #include "fourfold/train/bad_step.hpp"
 #include "fourfold/train/checkpoints.hpp"
 #include "fourfold/train/device.hpp"
 #include "fourfold/train/dry_run.hpp"
 #include "fourfold/train/gpu.hpp"
-#include "fourfold/train/history.hpp"
-#include "fourfold/train/metrics.hpp"
 #include "fourfold/train/model_folder.hpp"
 #include "fourfold/train/pictures.hpp"
 #include "fourfold/train/replicas.hpp"
 #include "fourfold/train/run_folder.hpp"
-#include "fourfold/train/run_report.hpp"
+#include "fourfold/train/run_record.hpp"
 #include "fourfold/train/setup.hpp"
 #include "fourfold/train/shared_dataset.hpp"
 #include "fourfold/train/shared_grid.hpp"
@@ -52,21 +48,15 @@ Bytes peak_rss() {
   return {};
 }
 
-/// "+3%": how much larger than 1 a ratio is.
-std::string difference(double ratio) {
-  const auto percent = std::llround(100 * (ratio - 1));
-  return concat(percent > 0 ? "+" : "", percent, "%");
-}
-
 /// One rank's part of a run.
 class Run {
  public:
   Run(comm::World& world, RunSpec spec, const Console& console, tensor::MemoryMeter& meter)
       : world_(&world),
         spec_(std::move(spec)),
-        console_(&console),
         meter_(&meter),
-        first_(world.rank() == 0) {
+        first_(world.rank() == 0),
+        record_(spec_, console, first_) {
     for (const std::string& remark : spec_.remarks) say(remark);
     where_ = open_device(world, spec_.config.device);
     if (spec_.free_grid) forget_other_grid(spec_.config, world.size());
@@ -91,8 +81,8 @@ class Run {
                   recipe_.overlap, where_);
     device_.emplace(world, spec_.config.device, meter);
     make_trainer();
-    metrics_.construction = meter.at_peak().total();
-    metrics_.gemm_flops =
+    record_.metrics.construction = meter.at_peak().total();
+    record_.metrics.gemm_flops =
         peak_rate(*mesh_, spec_.config.device, recipe_.model->execution().precision.compute);
     go_on();
     meter.reset_peak();
@@ -120,6 +110,12 @@ class Run {
   void stop() {
     trainer_->finish();
     drop_log();
+    if (!checkpoints_->failure().empty()) {
+      throw Error(concat(
+          "stopped on request, but the last steps could not be saved: ", checkpoints_->failure(),
+          "; fourfold train --resume ", folder_, " goes on from the checkpoint before"));
+    }
+    if (first_) forget_begun(folder_);
     say(concat("stopped on request; fourfold train --resume ", folder_, " goes on"));
   }
 
@@ -137,31 +133,22 @@ class Run {
       return Bytes(static_cast<std::int64_t>(largest(*mesh_, static_cast<double>(own.value()))));
     };
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
-      metrics_.memory.by_class[i] = largest_bytes(peaks.by_class[i]);
+      record_.metrics.memory.by_class[i] = largest_bytes(peaks.by_class[i]);
     }
-    metrics_.construction = largest_bytes(metrics_.construction);
-    metrics_.peak = std::max(metrics_.construction, largest_bytes(in_steps));
-    metrics_.peak_rss = largest_bytes(peak_rss());
-    metrics_.checkpoints = checkpoints_->times().count;
-    metrics_.checkpoint_blocked = checkpoints_->times().blocked;
+    record_.metrics.construction = largest_bytes(record_.metrics.construction);
+    record_.metrics.peak = std::max(record_.metrics.construction, largest_bytes(in_steps));
+    record_.metrics.peak_rss = largest_bytes(peak_rss());
+    record_.metrics.checkpoints = checkpoints_->times().count;
+    record_.metrics.checkpoint_blocked = checkpoints_->times().blocked;
     drop_log();
     if (!first_) return;
     const comm::LongWork long_work = world_->long_work("writing the results");
     save_description(folder_, *recipe_.model, data_);
-    summarise();
+    record_.summarise(flops_, predicted_);
     if (!too_slow.empty()) say(too_slow);
-    if (!spec_.json.empty()) write_text(spec_.json, to_json(metrics_));
-    if (!spec_.report.empty()) {
-      report::RunData data = report_of(spec_.name, spec_.config, metrics_, std::move(traces_));
-      data.pictures = latest_pictures();
-      if (predicted_) {
-        data.predicted = std::move(predicted_->traces);
-        data.predicted_part = predicted_->part;
-      }
-      write_text(spec_.report, report::page(data));
-      say(concat("the report is in ", spec_.report));
-    }
+    record_.write_results(std::move(traces_), std::move(predicted_));
     mark_ended(folder_, spec_.config.train.steps);
+    forget_begun(folder_);
   }
 
  private:
@@ -183,10 +170,15 @@ class Run {
   /// Fills the trainer from a checkpoint, if there is one.
   void go_on() {
     if (spec_.resume.empty()) return;
+    if (first_ && is_run_folder(spec_.resume)) {
+      const comm::LongWork long_work = world_->long_work("waiting for the run's folder");
+      lock_.emplace(spec_.resume);
+    }
     const Seconds begin = now();
     const Resumed resumed = resume(*mesh_, *trainer_, spec_.config, spec_.resume, data_.train_units,
                                    [this](const auto& line) { say(line); });
     done_ = resumed.step;
+    damaged_ = resumed.damaged;
     if (done_ == 0) {
       if (is_run_folder(spec_.resume)) say("there is no checkpoint yet: the run begins again");
       return;
@@ -200,8 +192,12 @@ class Run {
     draws_ = can_draw(*trainer_) && spec_.config.train.draw_every > 0;
     if (first_) begin_folder();
     folder_ = checkpoint::first_text(mesh_->everyone(), folder_);
-    checkpoints_.emplace(*mesh_, *trainer_, spec_.config, folder_, data_.train_units,
-                         [this](const auto& line) { say(line); });
+    checkpoints_.emplace(*mesh_, *trainer_, spec_.config,
+                         CheckpointSpec{.folder = folder_,
+                                        .train_units = data_.train_units,
+                                        .damaged = std::move(damaged_),
+                                        .say = [this](const auto& line) { say(line); },
+                                        .before_save = [this] { record_.flush(); }});
     keep_log();
   }
 
@@ -231,42 +227,40 @@ class Run {
     return world_->long_work(what);
   }
 
+  /// Of ranks that failed, for `fourfold autopsy` after the run has gone on.
+  void keep_earlier_logs() {
+    std::error_code error;
+    if (!std::filesystem::exists(flight_folder(folder_), error)) return;
+    std::filesystem::remove_all(earlier_flight_folder(folder_), error);
+    std::filesystem::rename(flight_folder(folder_), earlier_flight_folder(folder_), error);
+  }
+
   void begin_folder() {
     const comm::LongWork long_work = world_->long_work("making the run's folder");
+    History before;
     if (spec_.resume.empty() || !is_run_folder(spec_.resume)) {
       folder_ = make_run_folder(spec_.resume.empty() ? spec_.out : spec_.resume, spec_.name);
     } else {
       folder_ = spec_.resume;
       forget_end(folder_);
-      History history = cut_history(folder_, done_, unit_of(spec_.config.model));
-      metrics_.steps = std::move(history.steps);
-      metrics_.validations = std::move(history.validations);
+      before = cut_history(folder_, done_, unit_of(spec_.config.model));
     }
-    std::error_code error;  // logs of earlier ranks
-    std::filesystem::remove_all(flight_folder(folder_), error);
+    if (!lock_) lock_.emplace(folder_);
+    mark_begun(folder_, done_);
+    keep_earlier_logs();
     write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
-    files_.emplace(folder_, unit_of(spec_.config.model));
-    for (const std::string& line : said_) files_->log(line);
-    metrics_.facts = facts_of(*world_, spec_.config, data_);
-    metrics_.facts.command = spec_.command;
-    metrics_.facts.versions = spec_.versions;
-    say(describe(metrics_.facts));
+    record_.open(folder_, std::move(before));
+    record_.metrics.facts = facts_of(*world_, spec_.config, data_);
+    record_.metrics.facts.command = spec_.command;
+    record_.metrics.facts.versions = spec_.versions;
+    say(describe(record_.metrics.facts));
     const nn::Batch batch = recipe_.model->batch(recipe_.micro_batch);
     say(describe(recipe_.overlap, trainer_->stages()[0].parts_of(batch)));
     if (const std::string about = device_->about(); !about.empty()) say(about);
     say(concat("run folder ", folder_));
   }
 
-  /// Writes a line to the user and, once it exists, to the log. Only the first rank does this.
-  void say(const std::string& line) {
-    if (!first_) return;
-    console_->say(line);
-    if (files_) {
-      files_->log(line);
-    } else {
-      said_.push_back(line);
-    }
-  }
+  void say(const std::string& line) { record_.say(line); }
 
   /// Returns what any rank has asked for.
   Votes step(std::int64_t number, const ReadSample& read) {
@@ -292,23 +286,16 @@ class Run {
     if (!first_) return result.votes;
     const auto units = static_cast<double>(units_of_step(spec_.config));
     const FlopsPerSecond speed = flops_ / seconds;
-    const StepMetrics step{.step = number,
-                           .loss = result.loss,
-                           .grad_norm = result.grad_norm,
-                           .rate = result.rate,
-                           .seconds = seconds,
-                           .exposed = exposed(counts),
-                           .communication = communication_times(counts),
-                           .units_per_second = units / seconds.value(),
-                           .mfu = speed / metrics_.gemm_flops,
-                           .skipped = skipped ? 1 : 0};
-    metrics_.steps.add(step);
-    files_->step(step);
-    // The last steps predict best how long the others will take, and the first step predicts worst.
-    constexpr std::size_t kRecent = 100;
-    if (number == done_ + 2 || recent_.size() == kRecent) recent_.erase(recent_.begin());
-    recent_.push_back(seconds);
-    tell(step);
+    record_.step({.step = number,
+                  .loss = result.loss,
+                  .grad_norm = result.grad_norm,
+                  .rate = result.rate,
+                  .seconds = seconds,
+                  .exposed = exposed(counts),
+                  .communication = communication_times(counts),
+                  .units_per_second = units / seconds.value(),
+                  .mfu = speed / record_.metrics.gemm_flops,
+                  .skipped = skipped ? 1 : 0});
     return result.votes;
   }
 
@@ -327,8 +314,9 @@ class Run {
   void expect_steps_of(std::int64_t number, Seconds seconds) {
     constexpr std::int64_t kFirst = 3;  // the first steps may be shorter or longer
     constexpr Seconds kMore{1};
+    if (number < done_ + kFirst) return;
     longest_step_ = std::max(longest_step_, seconds);
-    if (number >= done_ + kFirst) world_->suspect_after(longest_step_ + kMore);
+    world_->suspect_after(longest_step_ + kMore);
   }
 
   /// Before the update, which would hide or spread what is wrong.
@@ -351,7 +339,7 @@ class Run {
   /// next.
   comm::Counts take_counts() {
     comm::Counts counts = world_->take_counters();
-    add(metrics_.communication, counts);
+    add(record_.metrics.communication, counts);
     return counts;
   }
 
@@ -367,21 +355,6 @@ class Run {
     say(concat("the trace is in ", spec_.trace));
   }
 
-  void tell(const StepMetrics& step) {
-    const config::TrainConfig& config = spec_.config.train;
-    const bool due = step.step % config.log_every == 0 || step.step == config.steps;
-    if (!due && !console_->lively) return;
-    const auto left = static_cast<double>(config.steps - step.step);
-    const std::string line =
-        describe(step, config.steps, left * median(recent_), unit_of(spec_.config.model));
-    if (due) files_->log(line);
-    if (console_->lively) {
-      console_->show(line);
-    } else if (due) {
-      console_->say(line);
-    }
-  }
-
   void validate(std::int64_t number) {
     if (!data_.validation) return;
     trainer_->finish();
@@ -390,10 +363,7 @@ class Run {
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     world_->reset_counters();  // it does not belong to training
-    if (!first_) return;
-    metrics_.validations.add({.step = number, .loss = loss});
-    files_->validation(number, loss);
-    say(concat("step ", number, "  validation loss ", loss));
+    record_.validation(number, loss);
   }
 
   void draw(std::int64_t number) {
@@ -402,67 +372,15 @@ class Run {
     const comm::LongWork announced = long_work("drawing pictures");
     const formats::Picture picture = draw_picture(*mesh_, *trainer_, spec_.config.train.seed);
     world_->reset_counters();  // it does not belong to training
-    if (!first_) return;
-    pictures_.push_back(picture_name(number));
-    for (const std::string& name : {pictures_.back(), std::string("samples.png")}) {
-      formats::write_png(folder_ + "/" + name, picture);
-    }
-    say(concat("step ", number, "  pictures in ", folder_, "/", pictures_.back()));
+    record_.picture(number, picture);
   }
 
-  /// Of the last pictures, for the report.
-  std::vector<report::PictureData> latest_pictures() const {
-    constexpr std::size_t kMost = 4;
-    std::vector<report::PictureData> latest;
-    for (auto name = pictures_.rbegin(); name != pictures_.rend() && latest.size() < kMost;
-         ++name) {
-      std::ifstream file(folder_ + "/" + *name, std::ios::binary);
-      latest.push_back({*name, {std::istreambuf_iterator<char>(file), {}}});
-    }
-    return latest;
-  }
-
-  void summarise() {
-    metrics_.ranks = world_->size();
-    metrics_.grid = grid::to_string(mesh_->grid());
-    metrics_.facts.total = now() - begin_;
-    const Seconds median = median_step(metrics_.steps.entries());
-    metrics_.units_per_second = static_cast<double>(units_of_step(spec_.config)) / median.value();
-    metrics_.model_flops = flops_ / median;
-    metrics_.mfu = metrics_.model_flops / metrics_.gemm_flops;
-    say(concat("median step ", median, ", ",
-               describe_rate(metrics_.units_per_second, metrics_.facts.unit), ", ",
-               metrics_.model_flops, " of ", metrics_.gemm_flops,
-               spec_.config.device.gflops > 0 ? " of all devices: mfu "
-                                              : " that products reach here: mfu ",
-               std::round(1000 * metrics_.mfu) / 1000));
-    if (predicted_) compare_with_prediction(median);
-    const std::int64_t skipped = skipped_steps(metrics_.steps.entries());
-    if (skipped > 0) say(concat(skipped, skipped == 1 ? " step" : " steps", " updated nothing"));
-    say(concat("the whole run took ", short_time(metrics_.facts.total)));
-    say(concat("the model is in ", folder_));
-  }
-
-  void compare_with_prediction(Seconds step) {
-    if (!predicted_->missing.empty()) {
-      say(predicted_->missing);
-      return;
-    }
-    metrics_.predicted_step = predicted_->step;
-    metrics_.predicted_memory = predicted_->memory;
-    say(concat("predicted: a step of ", predicted_->step, " and ", predicted_->memory,
-               " of tensors; measured: ", step, " and ", metrics_.peak, " (the prediction is ",
-               difference(predicted_->step / step), " and ",
-               difference(predicted_->memory / metrics_.peak), " off)"));
-  }
-
-  Seconds begin_ = now();
   std::optional<Prediction> predicted_;  // of the first rank; of others it is empty or unused
   comm::World* world_;
   RunSpec spec_;
-  const Console* console_;
   tensor::MemoryMeter* meter_;
   bool first_;  // whether this is rank 0, which reports and writes
+  RunRecord record_;
   Dataset data_;
   Recipe recipe_;
   Flops flops_;                    // of a step
@@ -470,18 +388,15 @@ class Run {
   std::optional<Mesh> mesh_;
   std::optional<Device> device_;  // until the last step has ended
   std::optional<Trainer> trainer_;
-  std::int64_t done_ = 0;  // steps that were done before this process began
+  std::int64_t done_ = 0;           // steps that were done before this process began
+  std::set<std::int64_t> damaged_;  // the steps of checkpoints that did not verify
   std::optional<Checkpoints> checkpoints_;
   std::optional<comm::FlightRecorder> flight_;
   SkippedSteps skipped_;
   comm::Counts before_update_;  // what a step has communicated before a comparison of replicas
   bool draws_ = false;          // whether pictures are drawn now and then
-  std::vector<std::string> pictures_;  // their names in the folder
   std::string folder_;
-  std::optional<MetricsFiles> files_;
-  std::vector<std::string> said_;  // lines from before there were files
-  RunMetrics metrics_;
-  std::vector<Seconds> recent_;  // times of the last steps
+  std::optional<FolderLock> lock_;  // of the first rank
   Seconds longest_step_;
   std::optional<Tracer> tracer_;           // until the traces are collected
   std::vector<report::RankTrace> traces_;  // of all ranks, on the first

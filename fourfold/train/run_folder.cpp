@@ -2,9 +2,16 @@
 #include "fourfold/train/run_folder.hpp"
 
 #include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -23,6 +30,25 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kEndedFile = "ended";
+constexpr const char* kBegunFile = "begun";
+
+std::optional<std::int64_t> number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::int64_t number = 0;
+  if (file >> number) return number;
+  return std::nullopt;
+}
+
+/// Every checkpoint has the configuration of its run.
+void recover_config(const std::string& folder) {
+  for (const checkpoint::Listed& one : checkpoint::list(checkpoint::checkpoints_of(folder))) {
+    try {
+      const formats::Manifest manifest = formats::read_manifest(one.path);
+      return write_text(folder + "/config.toml", manifest.config);
+    } catch (const ConfigError&) {  // it is damaged: the one before
+    }
+  }
+}
 
 std::string time_stamp() {
   const std::time_t now = std::time(nullptr);
@@ -75,13 +101,49 @@ void forget_end(const std::string& folder) {
 }
 
 std::int64_t ended_after(const std::string& folder) {
-  std::ifstream file(folder + "/" + kEndedFile);
-  std::int64_t step = 0;
-  return file >> step ? step : 0;
+  return number_in(folder + "/" + kEndedFile).value_or(0);
+}
+
+void mark_begun(const std::string& folder, std::int64_t step) {
+  write_text(folder + "/" + kBegunFile, concat(step, "\n"));
+}
+
+void forget_begun(const std::string& folder) {
+  std::error_code error;
+  fs::remove(fs::path(folder) / kBegunFile, error);
+}
+
+bool has_moved(const std::string& folder) {
+  const std::optional<std::int64_t> begun = number_in(folder + "/" + kBegunFile);
+  return begun && last_step(folder) > *begun;
+}
+
+FolderLock::FolderLock(const std::string& folder) {
+  const std::string path = folder + "/log.txt";
+  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw IoError(concat(path, " cannot be written: ", std::strerror(errno)));
+  constexpr int kTries = 100;
+  for (int i = 0; flock(descriptor_, LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return;
+    if (i == kTries) {
+      close(descriptor_);
+      throw ConfigError(
+          concat("another run is writing to ", folder, ": wait until it has ended, or end it"));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+FolderLock::~FolderLock() {
+  close(descriptor_);
 }
 
 std::string flight_folder(const std::string& folder) {
   return folder + "/flight";
+}
+
+std::string earlier_flight_folder(const std::string& folder) {
+  return folder + "/flight-before";
 }
 
 bool is_run_folder(const std::string& folder) {
@@ -89,15 +151,20 @@ bool is_run_folder(const std::string& folder) {
   return fs::exists(fs::path(folder) / "config.toml", error);
 }
 
+bool has_checkpoint(const std::string& folder) {
+  return !checkpoint::list(checkpoint::checkpoints_of(folder)).empty();
+}
+
 void check_resumed_folder(const std::string& folder, bool has_config) {
   std::error_code error;
+  if (!is_run_folder(folder)) recover_config(folder);
   if (!is_run_folder(folder)) {
     if (has_config) return check_run_folder(folder);
     throw ConfigError(concat("--resume ", folder, " is not the folder of a run: it has no ",
                              "config.toml; with a CONFIG.toml a new run begins there"));
   }
   const bool ended = fs::exists(fs::path(folder) / "model.safetensors", error);
-  if (ended && checkpoint::list(checkpoint::checkpoints_of(folder)).empty()) {
+  if (ended && !has_checkpoint(folder)) {
     throw ConfigError(concat("the run in ", folder, " has ended and has no checkpoint to go on ",
                              "from; --init-from ", folder, " begins a new run with its weights"));
   }

@@ -18,11 +18,40 @@ std::string new_run_folder(const std::string& name);
 /// Whether a run has begun in the folder.
 bool is_run_folder(const std::string& folder);
 
+/// Whether there is a checkpoint in the folder, good or not.
+bool has_checkpoint(const std::string& folder);
+
 /// Where the ranks of the run keep logs of what they do.
 std::string flight_folder(const std::string& folder);
 
+/// Where those of the ranks that ran before these are.
+std::string earlier_flight_folder(const std::string& folder);
+
 /// The last step that the metrics in the folder have; 0 for none.
 std::int64_t last_step(const std::string& folder);
+
+/// Notes the step after which the ranks that run now begin.
+void mark_begun(const std::string& folder, std::int64_t step);
+
+/// Forgets that: others are about to begin.
+void forget_begun(const std::string& folder);
+
+/// Whether the ranks that began last have done a step.
+bool has_moved(const std::string& folder);
+
+/// Keeps other runs out of a folder as long as it lives, also where its process is killed.
+class FolderLock {
+ public:
+  /// Waits for ranks that are about to end. Throws ConfigError if the folder is still in use then.
+  /// File systems that have no locks are not locked.
+  explicit FolderLock(const std::string& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
 
 /// Notes that the run has done so many steps and written all of its results: the last that it does.
 void mark_ended(const std::string& folder, std::int64_t step);
@@ -34,6 +63,7 @@ void forget_end(const std::string& folder);
 std::int64_t ended_after(const std::string& folder);
 
 /// Throws ConfigError unless a run can go on in the folder, or, with a configuration, begin there.
+/// A configuration that is missing there is written again from the newest checkpoint.
 void check_resumed_folder(const std::string& folder, bool has_config);
 
 /// Why the folder of a run has no model: "runs/x has no model yet: ...". Empty when it has one, or

@@ -193,6 +193,27 @@ TEST_F(Resume, TakesTheCheckpointBeforeADamagedOne) {
   EXPECT_SAYS(resumed.out, "the checkpoint of step 9 is damaged and is left out");
   EXPECT_SAYS(resumed.out, "goes on after step 6 of 12");
   EXPECT_EQ(losses("damaged"), expected);
+
+  die_after("whole", "lost", 9);
+  for (int step = 3; step <= 9; step += 3) {
+    work.write(concat("lost/checkpoints/step-0000000", step, "/manifest.json"), "");
+  }
+  const Outcome lost = resume("lost", {});
+  EXPECT_EQ(lost.status, 2);
+  EXPECT_EQ(lines(lost.err).size(), 1U) << lost.err;
+  EXPECT_SAYS(lost.err, "3 are damaged or cannot be read): nothing was changed");
+  EXPECT_EQ(losses("lost").size(), 12U) << "the metrics stay";
+}
+
+/// What somebody has removed by mistake is in every checkpoint.
+TEST_F(Resume, FindsTheConfigurationOfARunInItsCheckpoint) {
+  ASSERT_EQ(train("whole", {}).status, 0);
+  die_after("whole", "bare", 6);
+  fs::remove(work.path("bare/config.toml"));
+  const Outcome bare = resume("bare", {});
+  ASSERT_EQ(bare.status, 0) << bare.err;
+  EXPECT_EQ(losses("bare"), losses("whole"));
+  EXPECT_EQ(work.read("bare/config.toml"), work.read("whole/config.toml"));
 }
 
 TEST_F(Resume, ExportsTheModelOfACheckpoint) {
@@ -226,6 +247,12 @@ TEST_F(Resume, RefusesWhatCannotGoOn) {
   ASSERT_EQ(train("whole", {}).status, 0);
   expect_refusal("train.batch must stay 8",
                  {"--resume", work.path("whole"), "--set", "train.batch=16"});
+  expect_refusal("has train.seed = 1, and now it is 2",
+                 {"--resume", work.path("whole"), "--set", "train.seed=2"});
+  expect_refusal("has model.layers = 2, and now it is 1",
+                 {"--resume", work.path("whole"), "--set", "model.layers=1"});
+  expect_refusal("train.ema must stay 0",
+                 {"--resume", work.path("whole"), "--set", "train.ema=0.9"});
   expect_refusal("has done all of its 12 steps", {"--resume", work.path("whole")});
   expect_refusal("leave out --out", {"--resume", work.path("whole"), "--out", work.path("x")});
   expect_refusal("--restarts needs --ranks", {work.config(), "--restarts", "2"});
@@ -249,6 +276,11 @@ TEST_F(Resume, SavesAndStopsOnRequest) {
     command.insert(command.begin(), FOURFOLD_PROGRAM);
     const Outcome outcome = run_program(command, {}, [&](pid_t process) {
       EXPECT_TRUE(wait_for_steps(work, name, 5));
+      if (signal == SIGUSR1) {
+        const Outcome second = resume(name, {});
+        EXPECT_EQ(second.status, 2) << second.err;
+        EXPECT_SAYS(second.err, "another run is writing to");
+      }
       kill(process, signal);
     });
     EXPECT_EQ(outcome.status, 3) << outcome.err;
@@ -272,8 +304,9 @@ std::optional<int> in_environment(pid_t process, const std::string& name) {
   return std::atoi(text.c_str() + at + name.size() + 1);
 }
 
-/// Real disks: one that can only be read, one that is full, and a folder that is gone while a run
-/// saves. The run trains on, what it had saved stays, and it saves again where it can.
+/// Real disks: one that can only be read, one that is full, for checkpoints alone and for all files
+/// of the run, and a folder that is gone while a run saves. The run trains on, what it had saved
+/// stays, no step is missing in its metrics, and it saves again where it can.
 TEST_F(Resume, TrainsOnWhereTheDiskFails) {
   std::vector<std::string> command = {"unshare", "-m", FAILING_DISKS, work.path("run"),
                                       FOURFOLD_PROGRAM};
@@ -288,6 +321,8 @@ TEST_F(Resume, TrainsOnWhereTheDiskFails) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "status 3\n");
   EXPECT_EQ(work.read("run.err"), "");
+  EXPECT_SAYS(work.read("run.out"),
+              "No space left on device; training goes on, and what is missing");
   EXPECT_SAYS(work.read("run/log.txt"),
               "; training goes on, and earlier checkpoints are as they were");
   const std::size_t done = losses("run").size();
@@ -397,9 +432,9 @@ TEST_F(Resume, EndsOnce) {
   EXPECT_EQ(losses("died"), losses("whole"));
   EXPECT_EQ(resume("died", {}).status, 2) << "now it has ended";
 
-  std::vector<std::string> command = work.train_arguments(
-      "killed", {"--grid", "y=2", "--ranks", "2", "--restarts", "3", "--set", "train.steps=12",
-                 "--set", "checkpoint.every=3"});
+  std::vector<std::string> command =
+      work.train_arguments("killed", {"--grid", "y=2", "--ranks", "2", "--restarts", "3", "--set",
+                                      "train.steps=12", "--set", "checkpoint.every=3"});
   command.insert(command.begin(), FOURFOLD_PROGRAM);
   const Outcome killed = run_program(command, {}, [&](pid_t) {
     for (int tries = 0; tries < 300000 && !work.has("killed/ended"); ++tries) {

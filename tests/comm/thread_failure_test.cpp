@@ -193,6 +193,19 @@ TEST(ThreadFailure, DeadlineIsShorterThanThatOfProcesses) {
   expect(Seconds(600))(comm::self::open());
 }
 
+TEST(ThreadFailure, DeadlineFollowsFromUsualWaits) {
+  comm::World world = comm::self::open();
+  world.suspect_after(Seconds(20));
+  EXPECT_EQ(world.deadline(), Seconds(600));
+  world.suspect_after(Seconds(0.5));
+  EXPECT_EQ(world.deadline(), Seconds(120)) << "not too short for a disk that is slow once";
+  world.suspect_after(Seconds(60));
+  EXPECT_EQ(world.deadline(), Seconds(1800));
+  comm::World given = comm::self::open({.deadline = Seconds(7)});
+  given.suspect_after(Seconds(20));
+  EXPECT_EQ(given.deadline(), Seconds(7)) << "the user's own stays";
+}
+
 void sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }

@@ -76,6 +76,27 @@ TEST_F(Lines, AFullDiskLeavesTheLinesOfAnEarlierRun) {
   EXPECT_EQ(bytes_of(path("m")), "{\"a\":1}\n");
 }
 
+TEST_F(Lines, AreWrittenWhenTheDiskHasRoomAgain) {
+  {
+    JsonLines lines(path("m"));
+    {
+      const SmallDisk disk(3);
+      EXPECT_THROW(lines.write(Fields{{"a", 1}}), IoError);
+      EXPECT_THROW(lines.write(Fields{{"a", 2}}), IoError);
+      EXPECT_TRUE(lines.waits());
+    }
+    EXPECT_EQ(bytes_of(path("m")), "");
+    lines.write(Fields{{"a", 3}});
+    EXPECT_FALSE(lines.waits());
+    EXPECT_EQ(bytes_of(path("m")), "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n");
+    {
+      const SmallDisk disk(3);
+      EXPECT_THROW(lines.write(Fields{{"a", 4}}), IoError);
+    }
+  }
+  EXPECT_SAYS(bytes_of(path("m")), "{\"a\":4}\n") << "at the latest when the file is closed";
+}
+
 TEST_F(Lines, SayWhyTheyCannotBeWritten) {
   EXPECT_EQ(message_of<IoError>([&] { JsonLines lines(path("none/m")); }),
             path("none/m").string() + " cannot be written: No such file or directory");

@@ -240,10 +240,13 @@ TEST_F(Events, AFullDiskLeavesWholeRecords) {
               writer.path().string() + " cannot be written: File too large");
     EXPECT_EQ(bytes_of(writer.path()), before);
   }
-  writer.scalar("a", 3, 3, 3);
+  EXPECT_TRUE(writer.waits());
+  writer.scalars(3, std::vector<formats::Scalar>{{"a", 3}, {"b", 4}}, 3);
+  EXPECT_FALSE(writer.waits());
   const auto events = read_events(bytes_of(writer.path()));
-  ASSERT_EQ(events.size(), 3U);
-  EXPECT_EQ(events[2].step, 3);
+  ASSERT_EQ(events.size(), 5U) << "what could not be written is not lost";
+  EXPECT_EQ(events[2].step, 2);
+  EXPECT_EQ(events[4].tag, "b");
 }
 
 TEST_F(Events, SaysWhyNoFileCanBeMade) {

@@ -9,7 +9,7 @@ namespace fourfold::data::sentencepiece_module {
 
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef FOURFOLD_ADDRESS_SANITIZER
 constexpr int kOwnSymbolsFirst = 0;  // impossible with the sanitizer; no libtorch there
 #else
 constexpr int kOwnSymbolsFirst = RTLD_DEEPBIND;
