@@ -12,12 +12,6 @@ namespace fourfold::planner {
 
 namespace {
 
-std::string format(const char* how, double value) {
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), how, value);
-  return text.data();
-}
-
 /// "data 12%, y+z 3%": the share of the step that compute stands still for these axes.
 std::string waits_of(const Predicted& plan) {
   std::vector<std::pair<double, std::string>> order;
@@ -56,7 +50,7 @@ std::vector<std::string> row_of(const Answer& answer, const Predicted& plan) {
                                   percent(plan.memory / answer.question.search.memory),
                                   percent(figures.mfu),
                                   short_number(figures.units_a_second)};
-  if (answer.question.tokens > 0) row.push_back(format("%.3g", figures.days));
+  if (answer.question.tokens > 0) row.push_back(formatted("%.3g", figures.days));
   if (answer.question.tokens > 0 && answer.question.cluster.price_per_gpu_hour) {
     row.push_back(short_number(figures.price));
   }
@@ -70,15 +64,21 @@ void append(std::vector<std::string>& row, const std::vector<std::string>& more)
 
 }  // namespace
 
+std::string formatted(const char* how, double value) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), how, value);
+  return text.data();
+}
+
 std::string short_number(double value) {
   for (const auto& [unit, name] : {std::pair(1e12, " T"), {1e9, " G"}, {1e6, " M"}, {1e3, " k"}}) {
-    if (value >= unit) return format("%.3g", value / unit) + name;
+    if (value >= unit) return formatted("%.3g", value / unit) + name;
   }
-  return format("%.3g", value);
+  return formatted("%.3g", value);
 }
 
 std::string percent(double share) {
-  return format("%.1f%%", 100 * share);
+  return formatted("%.1f%%", 100 * share);
 }
 
 Rows ranking_rows(const Answer& answer) {
@@ -102,7 +102,7 @@ Rows strategy_rows(const Answer& answer) {
     std::vector<std::string> row = {one.strategy};
     if (one.plan) {
       append(row, row_of(answer, *one.plan));
-      row.push_back(format("%.2fx", one.plan->step.value() / best));
+      row.push_back(formatted("%.2fx", one.plan->step.value() / best));
     } else {
       row.push_back(one.why);
     }

@@ -22,6 +22,8 @@ Rows strategy_rows(const Answer& answer);
 /// Why candidates were rejected, and how many.
 Rows rejected_rows(const Answer& answer);
 
+/// A number as printf writes it, of less than 48 characters.
+std::string formatted(const char* how, double value);
 /// "12.3 M", "341 k".
 std::string short_number(double value);
 /// "33.1%".

@@ -9,6 +9,7 @@
 #include "fourfold/base/text.hpp"
 #include "fourfold/base/text_table.hpp"
 #include "fourfold/planner/page_parts.hpp"
+#include "fourfold/planner/plan_rows.hpp"
 #include "fourfold/report/html.hpp"
 #include "fourfold/report/palette.hpp"
 #include "fourfold/report/plot.hpp"
@@ -25,12 +26,6 @@ const ScalingPoint* first_of(const Scaling& scaling) {
     if (point.plan) return &point;
   }
   return nullptr;
-}
-
-std::string format(const char* how, double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), how, value);
-  return text.data();
 }
 
 /// A curve over the number of devices, on logarithmic axes, with a dashed line of perfect scaling.
@@ -100,8 +95,8 @@ Rows rows_of(const Scaling& scaling) {
                           settings_of(plan.candidate, scaling.batch), to_string(plan.step),
                           to_string(plan.memory), percent(point.figures.mfu),
                           short_number(point.figures.units_a_second),
-                          format("%.2f", scaling.speedup(point)),
-                          format("%.0f%%", 100 * scaling.efficiency(point))});
+                          formatted("%.2f", scaling.speedup(point)),
+                          formatted("%.0f%%", 100 * scaling.efficiency(point))});
   }
   return table;
 }
