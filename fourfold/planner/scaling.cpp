@@ -2,7 +2,6 @@
 #include "fourfold/planner/scaling.hpp"
 
 #include <cmath>
-#include <cstdio>
 
 #include <nlohmann/json.hpp>
 
