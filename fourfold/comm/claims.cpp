@@ -1,6 +1,8 @@
 // The part of the engine that agrees with other ranks which of them acts for all, and answers
 // their messages about it.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "fourfold/comm/engine.hpp"
 
 namespace fourfold::comm {
@@ -13,6 +15,8 @@ static_assert(sizeof(ControlMessage) < 512, "docs/communication.md says so");
 
 /// How long the rank that ends the job keeps advancing the messages that tell the other ranks.
 constexpr Seconds kTelling{0.05};
+/// After so long without an answer the next arbiter is asked as well who may ask all ranks.
+constexpr Seconds kNextArbiter{1};
 
 std::size_t index_of(Right right) {
   return static_cast<std::size_t>(right);
@@ -88,27 +92,44 @@ int Engine::claim(Right right, int order, std::unique_lock<std::mutex>* lock, co
   const int self = transport_->rank();
   int& verdict = verdicts_[index_of(right)];
   verdict = -1;
+  std::vector<int> asked;
   for (const int arbiter : arbiters(transport_->size())) {
-    const ControlMessage claim{.kind = Kind::kClaim, .from = self, .right = right, .order = order};
-    if (arbiter == self) {
-      answer(claim);
+    if (std::ranges::find(silent_, arbiter) == silent_.end()) asked.push_back(arbiter);
+  }
+  // To ask is harmless if two ranks do it, so that the next arbiter need not wait for a slow one.
+  const Seconds apart =
+      right == Right::kAsk ? std::min(kNextArbiter, options_.answer_time) : options_.answer_time;
+  const Seconds begin = now();
+  for (std::size_t next = 0; next < asked.size() || now() - begin < until_answered(next, apart);) {
+    if (next < asked.size() && now() - begin >= static_cast<double>(next) * apart) {
+      send_claim({.kind = Kind::kClaim, .from = self, .right = right, .order = order},
+                 asked[next++]);
+    }
+    const std::uint64_t seen = transport_->activity();
+    if (until != nullptr) {
+      poll(true);
     } else {
-      send_control(claim, arbiter);
+      answer_control();
     }
-    for (const Seconds asked = now(); now() - asked < options_.answer_time;) {
-      const std::uint64_t seen = transport_->activity();
-      if (until != nullptr) {
-        poll(true);
-      } else {
-        answer_control();
-      }
-      if (verdict >= 0 || (until != nullptr && until->done)) return verdict;
-      if (lock != nullptr) lock->unlock();
-      transport_->idle(seen, 1000);
-      if (lock != nullptr) lock->lock();
-    }
+    if (verdict >= 0 || (until != nullptr && until->done)) return verdict;
+    if (lock != nullptr) lock->unlock();
+    transport_->idle(seen, 1000);
+    if (lock != nullptr) lock->lock();
   }
   return -1;
+}
+
+/// How long a rank that has asked so many arbiters waits for them, from its first question on.
+Seconds Engine::until_answered(std::size_t asked, Seconds apart) const {
+  return asked == 0 ? Seconds() : static_cast<double>(asked - 1) * apart + options_.answer_time;
+}
+
+void Engine::send_claim(const ControlMessage& claim, int arbiter) {
+  if (arbiter == transport_->rank()) {
+    answer(claim);
+  } else {
+    send_control(claim, arbiter);
+  }
 }
 
 /// Returns the rank that is to report why the job ends. A rank with an error of its own comes

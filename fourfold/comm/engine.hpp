@@ -132,6 +132,8 @@ class Engine {
   void answer(const ControlMessage& message);
   void rule_claims();
   int claim(Right right, int order, std::unique_lock<std::mutex>* lock, const Issued* until);
+  void send_claim(const ControlMessage& claim, int arbiter);
+  Seconds until_answered(std::size_t asked, Seconds apart) const;
   Position position_in(int lane) const;
   Place place_of(const Issued& issued) const;
   int awaited_rank(const Issued& issued) const;
@@ -169,6 +171,7 @@ class Engine {
   std::array<int, kRights> verdicts_{};  // who has the right, by the newest claim; -1: open
   int ender_ = -1;                       // the rank that says why the job ends
   std::int64_t query_ = 0;               // the number of this rank's newest query
+  std::vector<int> silent_;              // ranks that did not answer when this rank gave up
   std::vector<std::optional<Position>> answers_;
   std::int64_t control_messages_ = 0;
   bool parked_ = false;  // the progress thread needs a notification to look

@@ -88,11 +88,19 @@ void FlightRecorder::seen() {
 
 void FlightRecorder::begin_step(std::int64_t number) {
   file_->step = number;
-  begin("");
+  seen();
 }
 
-void FlightRecorder::begin(const std::string& work) {
-  put(file_->doing, work);
+void FlightRecorder::work_began(std::string_view what) {
+  works_.emplace_back(what);
+  put(file_->doing, works_.back());
+  seen();
+}
+
+/// The recorder may have been made while a work was under way.
+void FlightRecorder::work_ended() {
+  if (!works_.empty()) works_.pop_back();
+  put(file_->doing, works_.empty() ? "" : works_.back());
   seen();
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "fourfold/comm/observer.hpp"
 #include "fourfold/comm/world.hpp"
@@ -28,14 +29,14 @@ class FlightRecorder final : public Observer {
 
   /// A step of training begins.
   void begin_step(std::int64_t number);
-  /// The rank begins other work, such as "validating"; empty: it is done.
-  void begin(const std::string& work);
 
   void computed(const Computed& computed) override;
   void issued(const Observed& operation, std::string_view layer) override;
   void ended(const Observed& operation, const Run& run) override;
   void awaited(std::int64_t number) override;
   void waited(const Observed& operation, const std::optional<Blocked>& blocked) override;
+  void work_began(std::string_view what) override;
+  void work_ended() override;
   void gave_up(const std::vector<int>& silent) override;
 
  private:
@@ -46,6 +47,7 @@ class FlightRecorder final : public Observer {
   FlightFile* file_ = nullptr;           // mapped
   std::map<int, std::int64_t> in_lane_;  // operations of each lane so far
   double offset_ = 0;                    // from `now` to seconds since 1970
+  std::vector<std::string> works_;       // that are under way, the innermost last
   std::mutex mutex_;                     // guards the set, and when operations end
   std::set<std::int64_t> awaited_;       // what compute waits for; with a device it may be several
   Observation observation_;              // the last member: it uses all others

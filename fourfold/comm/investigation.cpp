@@ -82,6 +82,7 @@ Seconds Engine::past_deadline(std::unique_lock<std::mutex>& lock, const Issued& 
   if (is_done(issued) || finding.patient) return now() + deadline();
   if (early && finding.silent.empty())
     return std::min(now() + suspicion_.load(), since + deadline());
+  silent_ = finding.silent;  // they are not asked who ends the job
   observers_->tell([&](Observer& observer) { observer.gave_up(finding.silent); });
   fail_locked(finding.line, Cause::kPeer);
   throw CommError(finding.line);

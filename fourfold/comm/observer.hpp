@@ -74,6 +74,10 @@ class Observer {
   /// The rank has waited for an operation that was sent over a transport. `blocked` is empty if the
   /// operation had ended before. On a device this is reported when the times are known.
   virtual void waited(const Observed&, const std::optional<Blocked>& /*blocked*/) {}
+  /// The rank begins work that is no step, such as "validating", and ends the one that it began
+  /// last.
+  virtual void work_began(std::string_view /*what*/) {}
+  virtual void work_ended() {}
   /// The rank ends the job because it has waited for too long. Ranks in `silent` did not answer.
   virtual void gave_up(const std::vector<int>& /*silent*/) {}
 };

@@ -14,9 +14,12 @@ namespace fourfold::comm {
 
 LongWork::LongWork(std::shared_ptr<Core> core, const std::string& what) : core_(std::move(core)) {
   if (core_->engine) core_->engine->begin_long_work(what);
+  core_->observers.tell([&](Observer& observer) { observer.work_began(what); });
 }
 LongWork::~LongWork() {
-  if (core_ && core_->engine) core_->engine->end_long_work();
+  if (!core_) return;
+  if (core_->engine) core_->engine->end_long_work();
+  core_->observers.tell([](Observer& observer) { observer.work_ended(); });
 }
 
 Observation::Observation(std::shared_ptr<Core> core, Observer& observer)

@@ -32,7 +32,8 @@ TEST_F(Flight, KeepsTheNewestOperations) {
       double value = 1;
       all.all_reduce({&value, 1, schedule::DType::kF64}).wait();
     }
-    recorder.begin("validating");
+    const comm::LongWork validating = world.long_work("validating");
+    { const comm::LongWork inner = world.long_work("writing"); }
     const FlightLog log = comm::read_flight_log(path(comm::flight_file(world.rank())));
     const auto expect = [&](bool holds, const char* what) {
       expect_on_all_ranks(world, holds, what);

@@ -19,7 +19,7 @@ namespace {
 
 using comm::view;
 
-const comm::Options kShort{.deadline = Seconds(0.5), .answer_time = Seconds(0.5)};
+const comm::Options kShort{.deadline = Seconds(0.5), .answer_time = Seconds(2)};
 
 /// What `run` throws when `body` fails, as text.
 std::string failure_of(int ranks, const Body& body, const comm::Options& options = kShort) {
