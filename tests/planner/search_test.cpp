@@ -14,93 +14,10 @@
 #include "fourfold/planner/plan_text.hpp"
 #include "fourfold/train/setup.hpp"
 
-#include "tests/cluster/small_cluster.hpp"
+#include "tests/planner/small_search.hpp"
 
 namespace fourfold::test {
 namespace {
-
-using config::Config;
-using planner::Candidate;
-using planner::Evaluation;
-using planner::Predicted;
-using planner::SearchSpec;
-
-Config config_of() {
-  Config config;
-  config.model.vocab = 96;
-  config.model.width = 48;
-  config.model.heads = 4;
-  config.model.layers = 2;
-  config.model.context = 16;
-  config.train.batch = 8;
-  config.train.micro_batch = 8;
-  return config;
-}
-
-/// Slow enough that communication, latency and compute all matter.
-cluster::Cluster slow_cluster(double links) {
-  cluster::Cluster cluster = small_cluster();
-  cluster.gpus_per_host = 2;
-  cluster.device.f32 = FlopsPerSecond(20e9);
-  cluster.network.nic_bandwidth = BytesPerSecond(links);
-  cluster.network.inside_bandwidth = BytesPerSecond(10 * links);
-  cluster.network.library = cluster::Library::kFourfold;
-  return cluster;
-}
-
-SearchSpec spec_of(int ranks) {
-  SearchSpec spec;
-  spec.ranks = ranks;
-  spec.memory = Bytes(std::int64_t{1} << 40);
-  spec.top = 5;
-  return spec;
-}
-
-/// Calls `take` with every candidate and every placement of it.
-template <class Take>
-void try_all(const Config& config, const cluster::Cluster& cluster, const SearchSpec& spec,
-             const Take& take) {
-  for (const std::string& name : spec.strategies) {
-    for (const Candidate& candidate :
-         planner::candidates_of(config, config::strategy_of(name), spec.ranks, spec.freedom).list) {
-      const Evaluation evaluation(config, candidate);
-      for (const grid::Placement& placement :
-           planner::placements_of(candidate.sizes, candidate.placement, cluster.gpus_per_host)) {
-        take(evaluation.price(placement, cluster));
-      }
-    }
-  }
-}
-
-/// The best of each grid, by dry runs of all candidates and all their placements.
-std::vector<Predicted> everything(const Config& config, const cluster::Cluster& cluster,
-                                  const SearchSpec& spec) {
-  std::vector<Predicted> all;
-  try_all(config, cluster, spec, [&](const Predicted& one) {
-    if (one.memory > spec.memory) return;
-    const auto same = std::find_if(all.begin(), all.end(), [&](const Predicted& other) {
-      return other.candidate.strategy == one.candidate.strategy &&
-             other.candidate.sizes == one.candidate.sizes;
-    });
-    if (same == all.end()) {
-      all.push_back(one);
-    } else if (one.step < same->step) {
-      *same = one;
-    }
-  });
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Predicted& a, const Predicted& b) { return a.step < b.step; });
-  return all;
-}
-
-void expect_best(const std::vector<Predicted>& found, const std::vector<Predicted>& all,
-                 std::size_t top) {
-  ASSERT_EQ(found.size(), std::min(top, all.size()));
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_DOUBLE_EQ(found[i].step.value(), all[i].step.value())
-        << i << ": " << to_string(found[i].candidate) << " and " << to_string(all[i].candidate);
-  }
-}
 
 TEST(Search, FindsTheFastestOfAll) {
   const Config config = config_of();
@@ -152,99 +69,6 @@ TEST(Search, SharesPredictions) {
   EXPECT_EQ(named.plans.front().candidate.strategy, "megatron");
 }
 
-/// If a bound were too long, the search could discard the best plan.
-/// Returns the share of the candidates whose bound is close.
-double expect_bounds(const Config& config, const cluster::Cluster& cluster,
-                     const SearchSpec& spec = spec_of(4)) {
-  const planner::Workload load = planner::workload_of(config);
-  planner::Profiles profiles(config);
-  int all = 0;
-  int tight = 0;
-  try_all(config, cluster, spec, [&](const Predicted& one) {
-    const Candidate& candidate = one.candidate;
-    planner::Profile& profile = profiles.of(candidate);
-    const Seconds bound = planner::lower_bound(profile, load, config, candidate, cluster);
-    EXPECT_LE(planner::lower_bound(load, candidate, config.train.batch, cluster), one.step)
-        << to_string(candidate);
-    EXPECT_LE(bound, one.step) << to_string(candidate);
-    if (candidate.checkpoint) {
-      Candidate plain = candidate;
-      plain.checkpoint = false;
-      EXPECT_LE(planner::lower_bound(profiles.of(plain), load, config, candidate, cluster),
-                one.step)
-          << to_string(candidate);
-    }
-    if (!load.alike) {
-      Candidate whole = candidate;
-      whole.micro_batch = config.train.batch;
-      planner::Profile& shared = profiles.of(whole);
-      EXPECT_LE(planner::lower_bound(shared, load, config, candidate, cluster), one.step)
-          << to_string(candidate);
-      EXPECT_LE(planner::least_memory(shared, load, config, candidate), one.memory)
-          << to_string(candidate);
-    }
-    EXPECT_LE(planner::least_memory(load, candidate), one.memory) << to_string(candidate);
-    EXPECT_LE(planner::least_memory(profile, load, config, candidate), one.memory)
-        << to_string(candidate);
-    ++all;
-    if (bound.value() > 0.8 * one.step.value()) ++tight;
-  });
-  return static_cast<double>(tight) / all;
-}
-
-TEST(Search, NothingIsShorterOrSmallerThanItsBounds) {
-  EXPECT_GT(expect_bounds(config_of(), slow_cluster(1e7)), 0.25);
-  EXPECT_GT(expect_bounds(config_of(), slow_cluster(1e9)), 0.25);
-}
-
-TEST(Search, NothingWithAHeavyHeadIsShorterOrSmallerThanItsBounds) {
-  Config config = config_of();
-  config.model.vocab = 1024;
-  config.model.layers = 6;
-  expect_bounds(config, slow_cluster(1e7));
-  expect_bounds(config, slow_cluster(1e9));
-}
-
-TEST(Search, NothingOfALlamaIsShorterOrSmallerThanItsBounds) {
-  Config config = config_of();
-  config.model.kind = "llama";
-  config.model.kv_heads = 2;
-  config.model.hidden = 96;
-  config.model.tied = false;
-  config.train.precision = config::Precision::kBf16;
-  cluster::Cluster cluster = slow_cluster(1e8);
-  cluster.network.library = cluster::Library::kNccl;
-  cluster.device.bf16 = FlopsPerSecond(20e9);
-  EXPECT_GT(expect_bounds(config, cluster), 0.25);
-}
-
-/// Two levels, small enough for all its candidates.
-Config unet_config() {
-  Config config;
-  config.model.kind = "unet";
-  config.model.image = 4;
-  config.model.colours = 1;
-  config.model.channels = 8;
-  config.model.multipliers = {1, 2};
-  config.model.blocks = 1;
-  config.model.attention = {2};
-  config.model.heads = 4;
-  config.model.groups = 4;
-  config.train.batch = 8;
-  config.train.micro_batch = 8;
-  return config;
-}
-
-/// Its blocks are not alike, so that no part of it stands for the whole.
-TEST(Search, NothingOfAUNetIsShorterOrSmallerThanItsBounds) {
-  SearchSpec spec = spec_of(4);
-  spec.strategies = {"4d"};
-  spec.freedom.zero = false;
-  expect_bounds(unet_config(), slow_cluster(1e9), spec);
-  spec.freedom.activations = false;
-  expect_bounds(unet_config(), slow_cluster(1e7), spec);
-}
-
 TEST(Search, FindsTheFastestOfAUNet) {
   const Config config = unet_config();
   const cluster::Cluster cluster = slow_cluster(1e8);
@@ -254,28 +78,6 @@ TEST(Search, FindsTheFastestOfAUNet) {
   const planner::SearchResult found = planner::search(config, cluster, spec);
   expect_best(found.plans, everything(config, cluster, spec), spec.top);
   EXPECT_EQ(found.below_bound, 0);
-}
-
-/// Each pass of a pipeline gathers weights along z, and part of that overlaps with the pass before.
-TEST(Search, NoPipelineThatGathersIsShorterThanItsBounds) {
-  Config config = config_of();
-  config.model.width = 192;
-  config.model.layers = 4;
-  config.overlap.keep_mib = 0;
-  SearchSpec spec = spec_of(8);
-  spec.strategies = {"4d"};
-  spec.freedom.grid = spec.freedom.zero = spec.freedom.activations = false;
-  for (const grid::Sizes& sizes :
-       {grid::Sizes{.z = 2, .data = 2, .pipe = 2}, grid::Sizes{.z = 4, .pipe = 2},
-        grid::Sizes{.z = 2, .pipe = 4}}) {
-    config.parallel.sizes = sizes;
-    config.parallel.given = true;
-    for (const std::int64_t window : {1, 4}) {
-      config.overlap.window_mib = window;
-      expect_bounds(config, slow_cluster(1e9), spec);
-      expect_bounds(config, slow_cluster(1e8), spec);
-    }
-  }
 }
 
 /// Profiles leave out what is done along some axes.
@@ -417,30 +219,6 @@ TEST(Search, ShortPipelinesGiveTheMemoryOfDeepOnes) {
         EXPECT_LE(least, whole) << to_string(candidate);
         EXPECT_GT(least / whole, 0.5) << to_string(candidate);
       }
-    }
-  }
-}
-
-/// A step of several passes without a pipeline: waits along x and y are in each of them, and those
-/// along z may overlap with the pass before.
-TEST(Search, NoPassesThatGatherAreShorterThanTheirBounds) {
-  Config config = config_of();
-  config.model.width = 192;
-  config.model.layers = 4;
-  config.train.batch = 32;
-  SearchSpec spec = spec_of(8);
-  spec.strategies = {"4d"};
-  spec.freedom.grid = spec.freedom.zero = spec.freedom.activations = false;
-  for (const grid::Sizes& sizes :
-       {grid::Sizes{.y = 2, .z = 2, .data = 2}, grid::Sizes{.y = 2, .z = 4},
-        grid::Sizes{.x = 2, .y = 2, .z = 2}, grid::Sizes{.z = 8}}) {
-    config.parallel.sizes = sizes;
-    config.parallel.given = true;
-    for (const std::int64_t keep : {0, 4}) {
-      config.overlap.keep_mib = keep;
-      config.overlap.window_mib = 4 - keep / 2;
-      expect_bounds(config, slow_cluster(1e9), spec);
-      expect_bounds(config, slow_cluster(1e7), spec);
     }
   }
 }
