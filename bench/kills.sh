@@ -68,7 +68,8 @@ while [ $made -lt "$kills" ]; do
     [ ${#found[@]} -gt 0 ] || continue
     kill -9 "${found[$((RANDOM % ${#found[@]}))]}" 2>/dev/null || continue
     made=$((made + 1)) here=$((here + 1))
-    [ $saving = no ] || in_saves=$((in_saves + 1))
+    # A save that ended meanwhile does not count.
+    [ $saving = no ] || ! compgen -G "$folder/checkpoints/*.partial" >/dev/null || in_saves=$((in_saves + 1))
   done
   status=0
   wait $job || status=$?

@@ -116,7 +116,7 @@ JobAcctGatherType=jobacct_gather/none
 MpiDefault=pmix
 ReturnToService=2
 SchedulerParameters=batch_sched_delay=0
-KillWait=5
+KillWait=60
 OverTimeLimit=0
 NodeName=$names CPUs=$cores SocketsPerBoard=1 CoresPerSocket=$cores ThreadsPerCore=1
 PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE

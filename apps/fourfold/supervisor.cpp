@@ -2,6 +2,8 @@
 #include "apps/fourfold/supervisor.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "fourfold/base/text.hpp"
 #include "fourfold/train/run_folder.hpp"
@@ -11,6 +13,9 @@
 namespace fourfold::app {
 
 namespace {
+
+/// Before ranks that failed without a step are started again.
+constexpr std::chrono::seconds kPause{2};
 
 int start(const RankOptions& ranks, const std::vector<std::string>& words) {
   std::vector<char*> argv;
@@ -25,11 +30,13 @@ std::vector<std::string> resuming(const Supervised& job, std::vector<std::string
   return words;
 }
 
-/// The same on whatever grid is best: that of the command line or of its configuration does not fit
-/// any more. The run's own configuration has everything else.
-std::vector<std::string> with_other_grid(const Supervised& job, char** argv) {
-  std::vector<std::string> words =
-      without_options(argv, {"--out", "--resume", "--restarts", "--grid"});
+/// The command that goes on with a run that has begun: with its own configuration, which has the
+/// grid that was chosen, so that sums are rounded in the same way. `any_grid`: that grid does not
+/// fit any more.
+std::vector<std::string> going_on(const Supervised& job, char** argv, bool any_grid) {
+  std::vector<std::string> leave_out = {"--out", "--resume", "--restarts"};
+  if (any_grid) leave_out.push_back("--grid");
+  std::vector<std::string> words = without_options(argv, leave_out);
   const auto config = std::find(words.begin(), words.end(), job.config);
   if (config != words.end()) words.erase(config);
   return resuming(job, std::move(words));
@@ -49,7 +56,8 @@ int supervise(const Supervised& job, char** argv) {
   RankOptions ranks = job.ranks;
   std::vector<std::string> words =
       resuming(job, without_options(argv, {"--out", "--resume", "--restarts"}));
-  int idle = 0;  // failures in a row without a new step
+  int idle = 0;           // failures in a row without a new step
+  bool any_grid = false;  // whether there are fewer ranks than at first
   for (int left = job.restarts;; --left) {
     train::forget_begun(job.folder);
     const int status = start(ranks, words);
@@ -59,15 +67,20 @@ int supervise(const Supervised& job, char** argv) {
     }
     if (status != 1 || left == 0) return status;
     idle = train::has_moved(job.folder) ? 0 : idle + 1;
-    if (idle >= 2 && *ranks.ranks > 1 && train::is_run_folder(job.folder)) {
+    const bool begun = train::is_run_folder(job.folder);
+    const bool gone = begun && idle >= 2 && *ranks.ranks > 1;
+    if (gone) {
       ranks.ranks = fewer(job, *ranks.ranks);
       idle = 0;
-      words = with_other_grid(job, argv);
+      any_grid = true;
     }
+    if (begun) words = going_on(job, argv, any_grid);
     print_error(concat("the run failed after step ", train::last_step(job.folder),
                        " and starts again with ", *ranks.ranks,
                        *ranks.ranks == 1 ? " rank" : " ranks", "; ", left - 1,
                        left == 2 ? " more restart" : " more restarts"));
+    if (idle > 0) std::this_thread::sleep_for(kPause);  // what is missing may come back
+    train::wait_until_free(job.folder);
   }
 }
 

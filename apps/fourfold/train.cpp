@@ -111,9 +111,8 @@ int run(TrainOptions& options, char** argv) {
     options.source.overrides.push_back("train.on_bad_step=" + options.on_bad_step);
   }
   options.run.config = config::read(options.source);
-  if (!options.run.resume.empty() && train::has_checkpoint(options.run.resume)) {
-    options.run.config.train.init_from.clear();  // the checkpoint replaces these weights
-  }
+  options.run.has_checkpoint =
+      !options.run.resume.empty() && train::has_checkpoint(options.run.resume);
   options.run.name = std::filesystem::path(options.source.path).stem().string();
   check_outputs({{"--json", options.run.json},
                  {"--report", options.run.report},
@@ -127,7 +126,9 @@ int run(TrainOptions& options, char** argv) {
   if (options.run.resume.empty()) train::check_run_folder(options.run.out);
   train::check_inputs(options.run.config);
   train::check_gpus(options.run.config.device);
-  if (!options.run.config.train.init_from.empty()) check_weights(options.run.config);
+  if (!options.run.config.train.init_from.empty() && !options.run.has_checkpoint) {
+    check_weights(options.run.config);
+  }
   const config::ParallelConfig& parallel = options.run.config.parallel;
   if (!options.ranks.ranks && !launch::is_rank() && parallel.given) {
     const int needed = grid::Grid(parallel.sizes).ranks();

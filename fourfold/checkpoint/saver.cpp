@@ -2,6 +2,7 @@
 #include "fourfold/checkpoint/saver.hpp"
 
 #include <bit>
+#include <utility>
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/checkpoint/first_text.hpp"
@@ -46,7 +47,7 @@ void Saver::begin(formats::Manifest about, const std::vector<StateBlock>& state)
   writer_ = std::make_unique<StateWriter>(
       partial(spec_.folder, about_.step) / rank_file(mesh_->everyone().rank()), state,
       spec_.staging);
-  blocked_ = now() - began_;
+  blocked_ += now() - began_;
 }
 
 std::optional<Saved> Saver::poll() {
@@ -64,19 +65,22 @@ std::optional<Saved> Saver::poll() {
     words = std::move(all);
   }
   for (int rank = 0; rank < everyone.size(); ++rank) {
-    if (told_by(words, rank).state == Told::kWriting) return std::nullopt;
+    if (told_by(words, rank).state != Told::kWriting) continue;
+    blocked_ += now() - begin;
+    return std::nullopt;
   }
   Saved saved = complete(words);
-  saved.blocked += now() - begin;
+  saved.blocked = std::exchange(blocked_, Seconds()) + (now() - begin);
   return saved;
 }
 
 std::optional<Saved> Saver::finish() {
+  const Seconds begin = now();
   if (!under_way()) {
-    if (pruning_.valid()) pruning_.get();
+    wait_for_pruning();
+    blocked_ += now() - begin;  // the next checkpoint has to wait for it
     return std::nullopt;
   }
-  const Seconds begin = now();
   {
     const comm::LongWork long_work = mesh_->world().long_work("writing a checkpoint");
     writer_->wait();
@@ -85,9 +89,15 @@ std::optional<Saved> Saver::finish() {
   return poll();
 }
 
+void Saver::wait_for_pruning() {
+  if (!pruning_.valid()) return;
+  const comm::LongWork long_work = mesh_->world().long_work("removing old checkpoints");
+  pruning_.get();
+}
+
 Saved Saver::complete(const std::vector<std::int64_t>& words) {
   const comm::Communicator& everyone = mesh_->everyone();
-  Saved saved{.step = about_.step, .bytes = {}, .blocked = blocked_, .took = {}, .failure = ""};
+  Saved saved{.step = about_.step, .bytes = {}, .blocked = {}, .took = {}, .failure = ""};
   bool failed = false;
   for (int rank = 0; rank < everyone.size(); ++rank) {
     const Told told = told_by(words, rank);
@@ -117,7 +127,7 @@ std::string Saver::commit_on_first(const std::vector<std::int64_t>& words) {
         {rank_file(rank), told.bytes, std::bit_cast<std::uint64_t>(told.checksum)});
   }
   try {
-    if (pruning_.valid()) pruning_.get();
+    wait_for_pruning();
     commit(spec_.folder, about_);
     spec_.damaged.erase(about_.step);
     // Removing large files takes time, which training need not wait for.

@@ -51,6 +51,7 @@ class Saver {
   std::optional<Saved> finish();
 
  private:
+  void wait_for_pruning();
   Saved complete(const std::vector<std::int64_t>& words);
   std::string commit_on_first(const std::vector<std::int64_t>& words);
 
@@ -60,7 +61,7 @@ class Saver {
   std::unique_ptr<StateWriter> writer_;  // of the checkpoint that is under way
   std::future<void> pruning_;            // on the first rank: removing old checkpoints
   Seconds began_;
-  Seconds blocked_;
+  Seconds blocked_;  // since the checkpoint before
 };
 
 }  // namespace fourfold::checkpoint

@@ -54,7 +54,14 @@ void StateWriter::complete() {
   changed_.notify_all();
 }
 
+/// A rank that fails must not write a state of minutes before it can say why.
 StateWriter::~StateWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    staged_.clear();
+    changed_.notify_all();
+  }
   wait();
 }
 
@@ -92,11 +99,16 @@ bool StateWriter::next(Piece& piece) {
   staged_bytes_ -= piece.size;
   piece = {};
   changed_.notify_all();
-  changed_.wait(lock, [&] { return complete_ || !staged_.empty(); });
+  changed_.wait(lock, [&] { return complete_ || cancelled_ || !staged_.empty(); });
   if (staged_.empty()) return false;
   piece = std::move(staged_.front());
   staged_.pop_front();
   return true;
+}
+
+bool StateWriter::is_cancelled() {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
 }
 
 void StateWriter::write(std::vector<formats::TensorSpec> specs) {
@@ -106,6 +118,7 @@ void StateWriter::write(std::vector<formats::TensorSpec> specs) {
   if (error) throw IoError(concat(folder.string(), " cannot be made: ", error.message()));
   formats::SafetensorsWriter writer(path_, std::move(specs), {}, formats::Cache::kBypass);
   for (Piece piece; next(piece);) writer.write(std::span(piece.bytes.get(), piece.size));
+  if (is_cancelled()) return;
   writer.commit();
   size_ = writer.size();
   checksum_ = writer.checksum();

@@ -26,7 +26,7 @@ class StateWriter {
   StateWriter(std::filesystem::path path, const std::vector<StateBlock>& blocks, Bytes staging);
   StateWriter(const StateWriter&) = delete;
   StateWriter& operator=(const StateWriter&) = delete;
-  /// Waits for the thread.
+  /// What is not written by now is dropped, and no file appears.
   ~StateWriter();
 
   /// Whether the file is complete, or cannot be written.
@@ -53,6 +53,7 @@ class StateWriter {
   void run(std::vector<formats::TensorSpec> specs);
   void write(std::vector<formats::TensorSpec> specs);
   bool next(Piece& piece);
+  bool is_cancelled();
 
   std::filesystem::path path_;
   std::size_t staging_;
@@ -62,6 +63,7 @@ class StateWriter {
   std::size_t staged_bytes_ = 0;  // with the piece that is being written
   bool complete_ = false;         // nothing more will be staged
   bool failed_ = false;           // nothing more will be written
+  bool cancelled_ = false;        // nobody waits for the file
   std::atomic<bool> ended_{false};
   std::int64_t size_ = 0;
   std::uint64_t checksum_ = 0;

@@ -30,19 +30,27 @@ AppendFile::~AppendFile() {
 
 void AppendFile::append(std::string_view record) {
   constexpr std::size_t kMostWaiting = std::size_t{16} << 20;
-  if (!waiting_.empty()) {
-    if (waiting_.size() + record.size() <= kMostWaiting) waiting_ += record;
-    record = waiting_;
+  const bool keeps = waiting_.size() + record.size() <= kMostWaiting;
+  if (waits() && keeps) waiting_ += record;
+  if (const int error = write(waits() ? waiting_ : record); error != 0) {
+    if (!waits()) waiting_ = record;
+    throw_write_error(path_, error);
   }
-  if (const int error = write_all(descriptor_, record.data(), record.size()); error != 0) {
+  const bool written = !waits() || keeps;
+  waiting_.clear();
+  if (!written) append(record);
+}
+
+int AppendFile::write(std::string_view bytes) {
+  const int error = write_all(descriptor_, bytes.data(), bytes.size());
+  if (error == 0) {
+    size_ += static_cast<std::int64_t>(bytes.size());
+  } else {
     // An incomplete record would make everything after it unreadable. The first error is reported,
     // whether or not the file can be truncated.
     static_cast<void>(!ftruncate(descriptor_, size_));
-    if (waiting_.empty()) waiting_ = record;
-    throw_write_error(path_, error);
   }
-  size_ += static_cast<std::int64_t>(record.size());
-  waiting_.clear();
+  return error;
 }
 
 void AppendFile::sync() {

@@ -34,6 +34,8 @@ class AppendFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  int write(std::string_view bytes);
+
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::int64_t size_ = 0;

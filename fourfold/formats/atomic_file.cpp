@@ -24,6 +24,11 @@ constexpr std::size_t kWholeBuffer = std::size_t{1} << 22;
 /// Of the memory, the place in the file and the length, where the cache is bypassed.
 constexpr std::align_val_t kAlignment{4096};
 
+/// Whether a file system has no way past its cache, or not for these pieces.
+bool refuses(int error) {
+  return error == EINVAL || error == EOPNOTSUPP;
+}
+
 }  // namespace
 
 void AtomicFile::Free::operator()(std::byte* bytes) const {
@@ -36,7 +41,7 @@ AtomicFile::AtomicFile(std::filesystem::path path, Cache cache)
       capacity_(cache == Cache::kUse ? kBuffer : kWholeBuffer),
       buffer_(static_cast<std::byte*>(::operator new[](capacity_, kAlignment))) {
   if (open_file(cache)) return;
-  if (cache == Cache::kBypass && errno == EINVAL && open_file(Cache::kUse)) return;
+  if (cache == Cache::kBypass && refuses(errno) && open_file(Cache::kUse)) return;
   throw_write_error(path_, errno);
 }
 
@@ -65,7 +70,7 @@ void AtomicFile::write_through(std::span<const std::byte> bytes) {
   const off_t begin = bypasses_ ? lseek(descriptor_, 0, SEEK_CUR) : 0;
   const auto* from = reinterpret_cast<const char*>(bytes.data());
   int error = write_all(descriptor_, from, bytes.size());
-  if (error == EINVAL && bypasses_) {  // this file system asks for another alignment
+  if (refuses(error) && bypasses_) {  // this file system asks for another alignment
     use_cache();
     const auto done = static_cast<std::size_t>(lseek(descriptor_, 0, SEEK_CUR) - begin);
     error = write_all(descriptor_, from + done, bytes.size() - done);

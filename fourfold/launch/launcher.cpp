@@ -34,18 +34,15 @@ constexpr int kMostRanks = 4096;
 constexpr std::array<int, 5> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
 
 std::atomic<pid_t> running{0};     // the process of mpirun
-std::atomic<int> last_signal{0};   // received by this process
+std::atomic<int> last_signal{0};   // that was to end the job; 0: none
 std::atomic<bool> may_ask{false};  // the next SIGTERM asks the ranks to save and stop
 
-/// The signal for mpirun, which passes SIGUSR1 on to the ranks and ends them for the others.
-int signal_for_job(int signal) {
-  if ((signal == SIGTERM || signal == SIGUSR1) && may_ask.exchange(false)) return SIGUSR1;
-  return signal == SIGQUIT ? SIGTERM : signal;
-}
-
+/// To mpirun, which passes SIGUSR1 on to the ranks and ends them for the others.
 void pass_on(int signal) {
-  last_signal = signal;
-  if (const pid_t child = running; child > 0) kill(child, signal_for_job(signal));
+  const bool asks = (signal == SIGTERM || signal == SIGUSR1) && may_ask.exchange(false);
+  if (!asks) last_signal = signal;
+  const int passed = asks ? SIGUSR1 : signal == SIGQUIT ? SIGTERM : signal;
+  if (const pid_t child = running; child > 0) kill(child, passed);
 }
 
 /// Passes signals on while it lives, and then restores the previous handlers.
@@ -275,7 +272,8 @@ int run(const Job& job) {
   const int status = reap(child, others);
   running = 0;
   const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) == kStoppedStatus;
-  if (last_signal != 0 && !stopped) return 128 + last_signal;
+  if (last_signal != 0 && !stopped)
+    return 128 + last_signal;  // ranks that were asked end as they do
   if (filter.death() && !has_spoken(*filter.death(), shown)) {
     job.report(to_string(*filter.death()));
   }

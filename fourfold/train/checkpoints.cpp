@@ -64,7 +64,11 @@ void Checkpoints::finish() {
 
 void Checkpoints::save(std::int64_t number) {
   last_ = now();
-  spec_.before_save();
+  {
+    const comm::LongWork long_work = mesh_->world().long_work("writing metrics");
+    spec_.before_save();
+  }
+  before_ = now() - last_;
   const formats::Manifest about{.step = number,
                                 .samples = number * config_->train.batch,
                                 .train_units = spec_.train_units,
@@ -75,7 +79,8 @@ void Checkpoints::save(std::int64_t number) {
 
 void Checkpoints::tell(const std::optional<checkpoint::Saved>& saved) {
   if (!saved) return;
-  times_.blocked += saved->blocked;
+  const Seconds blocked = before_ + saved->blocked;
+  times_.blocked += blocked;
   failure_ = saved->failure;
   if (!failure_.empty()) {
     ++times_.failed;
@@ -88,7 +93,7 @@ void Checkpoints::tell(const std::optional<checkpoint::Saved>& saved) {
   times_.bytes = saved->bytes;
   times_.took = saved->took;
   spec_.say(concat("checkpoint of step ", saved->step, ": ", saved->bytes, " in ", saved->took,
-                   ", training stood still for ", saved->blocked));
+                   ", training stood still for ", blocked));
 }
 
 namespace {

@@ -67,6 +67,7 @@ class Checkpoints {
   std::string failure_;  // of the last checkpoint, as far as this rank knows
   checkpoint::Saver saver_;
   Seconds last_ = now();  // when the newest checkpoint was begun
+  Seconds before_;        // that it took to write what must be on the disk first
   SaveTimes times_;
 };
 

@@ -247,15 +247,17 @@ MetricsFiles::MetricsFiles(const std::string& folder, std::string unit)
 /// Each write is tried, also where one before it has failed.
 template <class... Writes>
 void MetricsFiles::attempt(const Writes&... writes) {
-  const auto one = [this](const auto& write) {
+  bool failed = false;
+  const auto one = [&](const auto& write) {
     try {
       write();
     } catch (const IoError& error) {
       failure_ = error.what();
+      failed = true;
     }
   };
   (one(writes), ...);
-  if (!lines_.waits() && !events_.waits() && !log_.waits()) failure_.clear();
+  if (!failed && !lines_.waits() && !events_.waits() && !log_.waits()) failure_.clear();
 }
 
 void MetricsFiles::step(const StepMetrics& s) {

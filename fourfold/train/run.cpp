@@ -13,9 +13,6 @@
 #include "fourfold/checkpoint/first_text.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
-#include "fourfold/comm/flight_log.hpp"
-#include "fourfold/comm/flight_recorder.hpp"
-#include "fourfold/config/write.hpp"
 #include "fourfold/launch/stop_signal.hpp"
 #include "fourfold/report/chrome_trace.hpp"
 #include "fourfold/train/all_ranks.hpp"
@@ -27,6 +24,7 @@
 #include "fourfold/train/model_folder.hpp"
 #include "fourfold/train/pictures.hpp"
 #include "fourfold/train/replicas.hpp"
+#include "fourfold/train/run_files.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/run_record.hpp"
 #include "fourfold/train/setup.hpp"
@@ -73,7 +71,7 @@ class Run {
     recipe_ = recipe_of(spec_.config);
     flops_ = recipe_.model->flops(recipe_.batch);
     const std::string& init_from = spec_.config.train.init_from;
-    if (!init_from.empty()) {
+    if (loads_weights()) {
       checkpoint::check_same_model(*recipe_.model, init_from);
       say("weights from " + init_from);
     }
@@ -97,11 +95,14 @@ class Run {
     world_->reset_counters();
     for (std::int64_t number = done_ + 1; number <= config.steps; ++number) {
       const Votes votes = step(number, read);
+      const bool last = number == config.steps;
+      const bool stops = votes.stop && !last;
+      if (stops) save(number, votes);  // at once: there may be little time left
       const bool due = config.validate_every > 0 && number % config.validate_every == 0;
-      if (due || number == config.steps) validate(number);
-      if (draws_ && (number % config.draw_every == 0 || number == config.steps)) draw(number);
+      if (due || last) validate(number);
+      if (draws_ && (number % config.draw_every == 0 || last)) draw(number);
+      if (stops) return false;
       save(number, votes);
-      if (votes.stop && number < config.steps) return false;
     }
     return true;
   }
@@ -109,7 +110,7 @@ class Run {
   /// Ends a run that was asked to stop.
   void stop() {
     trainer_->finish();
-    drop_log();
+    files_.drop_log();
     if (!checkpoints_->failure().empty()) {
       throw Error(concat(
           "stopped on request, but the last steps could not be saved: ", checkpoints_->failure(),
@@ -135,12 +136,14 @@ class Run {
     for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
       record_.metrics.memory.by_class[i] = largest_bytes(peaks.by_class[i]);
     }
+    record_.metrics.ranks = world_->size();
+    record_.metrics.grid = grid::to_string(mesh_->grid());
     record_.metrics.construction = largest_bytes(record_.metrics.construction);
     record_.metrics.peak = std::max(record_.metrics.construction, largest_bytes(in_steps));
     record_.metrics.peak_rss = largest_bytes(peak_rss());
     record_.metrics.checkpoints = checkpoints_->times().count;
     record_.metrics.checkpoint_blocked = checkpoints_->times().blocked;
-    drop_log();
+    files_.drop_log();
     if (!first_) return;
     const comm::LongWork long_work = world_->long_work("writing the results");
     save_description(folder_, *recipe_.model, data_);
@@ -156,8 +159,13 @@ class Run {
     const comm::LongWork long_work = world_->long_work("making the model");
     trainer_.emplace(*mesh_, recipe_, [this](const model::Part& part) {
       const std::string& weights = spec_.config.train.init_from;
-      if (!weights.empty()) checkpoint::load_weights(*recipe_.model, part, weights);
+      if (loads_weights()) checkpoint::load_weights(*recipe_.model, part, weights);
     });
+  }
+
+  /// A checkpoint replaces the weights that a run began with.
+  bool loads_weights() const {
+    return !spec_.config.train.init_from.empty() && !spec_.has_checkpoint;
   }
 
   /// The steps to trace, or the third one from here on if these were done before.
@@ -172,7 +180,7 @@ class Run {
     if (spec_.resume.empty()) return;
     if (first_ && is_run_folder(spec_.resume)) {
       const comm::LongWork long_work = world_->long_work("waiting for the run's folder");
-      lock_.emplace(spec_.resume);
+      files_.lock(spec_.resume);
     }
     const Seconds begin = now();
     const Resumed resumed = resume(*mesh_, *trainer_, spec_.config, spec_.resume, data_.train_units,
@@ -198,41 +206,8 @@ class Run {
                                         .damaged = std::move(damaged_),
                                         .say = [this](const auto& line) { say(line); },
                                         .before_save = [this] { record_.flush(); }});
-    keep_log();
-  }
-
-  /// A log of what this rank does, for `fourfold autopsy`. Without it a run trains as well.
-  void keep_log() {
-    const std::string path = flight_folder(folder_) + "/" + comm::flight_file(world_->rank());
-    try {
-      flight_.emplace(*world_, path);
-    } catch (const IoError& error) {
-      say(concat(error.what(), "; this run leaves no logs for fourfold autopsy"));
-    }
-  }
-
-  /// Logs are of no use when all is well.
-  void drop_log() {
-    if (!flight_) return;
-    flight_.reset();
-    std::error_code error;
-    std::filesystem::remove(flight_folder(folder_) + "/" + comm::flight_file(world_->rank()),
-                            error);
-    std::filesystem::remove(flight_folder(folder_), error);  // if it is empty
-  }
-
-  /// Says that this rank does other work than steps, as long as the result lives.
-  comm::LongWork long_work(const std::string& what) {
-    if (flight_) flight_->begin(what);
-    return world_->long_work(what);
-  }
-
-  /// Of ranks that failed, for `fourfold autopsy` after the run has gone on.
-  void keep_earlier_logs() {
-    std::error_code error;
-    if (!std::filesystem::exists(flight_folder(folder_), error)) return;
-    std::filesystem::remove_all(earlier_flight_folder(folder_), error);
-    std::filesystem::rename(flight_folder(folder_), earlier_flight_folder(folder_), error);
+    const std::string no_log = files_.keep_log(*world_, folder_);
+    if (!no_log.empty()) say(no_log);
   }
 
   void begin_folder() {
@@ -245,10 +220,7 @@ class Run {
       forget_end(folder_);
       before = cut_history(folder_, done_, unit_of(spec_.config.model));
     }
-    if (!lock_) lock_.emplace(folder_);
-    mark_begun(folder_, done_);
-    keep_earlier_logs();
-    write_text(folder_ + "/config.toml", config::to_toml(spec_.config));
+    files_.begin(folder_, spec_.config, done_);
     record_.open(folder_, std::move(before));
     record_.metrics.facts = facts_of(*world_, spec_.config, data_);
     record_.metrics.facts.command = spec_.command;
@@ -266,7 +238,7 @@ class Run {
   Votes step(std::int64_t number, const ReadSample& read) {
     const Seconds begin = now();
     device_->begin_step();
-    if (flight_) flight_->begin_step(number);
+    files_.begin_step(number);
     if (tracer_) tracer_->begin_step(number);
     const StepResult result = train_step(number, read);
     world_->resolve();
@@ -284,6 +256,7 @@ class Run {
     if (tracer_) tracer_->end_step(number);
     if (tracer_ && tracer_->ends_with(number)) collect_traces();
     if (!first_) return result.votes;
+    const comm::LongWork writing = world_->long_work("writing metrics");
     const auto units = static_cast<double>(units_of_step(spec_.config));
     const FlopsPerSecond speed = flops_ / seconds;
     record_.step({.step = number,
@@ -310,12 +283,13 @@ class Run {
     }
   }
 
-  /// A rank that does not answer for longer than a step, and a second, is not only late.
+  /// A rank that does not answer for longer than a step, and half a second, is not only late.
   void expect_steps_of(std::int64_t number, Seconds seconds) {
     constexpr std::int64_t kFirst = 3;  // the first steps may be shorter or longer
-    constexpr Seconds kMore{1};
+    constexpr Seconds kMore{0.5};
     if (number < done_ + kFirst) return;
-    longest_step_ = std::max(longest_step_, seconds);
+    constexpr double kForgets = 0.97;  // after a hundred others a step counts little
+    longest_step_ = std::max(kForgets * longest_step_, seconds);
     world_->suspect_after(longest_step_ + kMore);
   }
 
@@ -346,12 +320,16 @@ class Run {
   void collect_traces() {
     trainer_->finish();
     take_counts();
-    const comm::LongWork announced = long_work("collecting traces");
+    const comm::LongWork announced = world_->long_work("collecting traces");
     traces_ = tracer_->collect();
     tracer_.reset();
     world_->reset_counters();  // it does not belong to training
     if (!first_ || spec_.trace.empty()) return;
-    write_text(spec_.trace, report::chrome_trace(traces_));
+    try {
+      write_text(spec_.trace, report::chrome_trace(traces_));
+    } catch (const IoError& error) {
+      return say(concat("no trace: ", error.what(), "; training goes on"));
+    }
     say(concat("the trace is in ", spec_.trace));
   }
 
@@ -359,7 +337,7 @@ class Run {
     if (!data_.validation) return;
     trainer_->finish();
     take_counts();
-    const comm::LongWork announced = long_work("validating");
+    const comm::LongWork announced = world_->long_work("validating");
     const double loss =
         trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
     world_->reset_counters();  // it does not belong to training
@@ -369,7 +347,7 @@ class Run {
   void draw(std::int64_t number) {
     trainer_->finish();
     take_counts();
-    const comm::LongWork announced = long_work("drawing pictures");
+    const comm::LongWork announced = world_->long_work("drawing pictures");
     const formats::Picture picture = draw_picture(*mesh_, *trainer_, spec_.config.train.seed);
     world_->reset_counters();  // it does not belong to training
     record_.picture(number, picture);
@@ -391,12 +369,11 @@ class Run {
   std::int64_t done_ = 0;           // steps that were done before this process began
   std::set<std::int64_t> damaged_;  // the steps of checkpoints that did not verify
   std::optional<Checkpoints> checkpoints_;
-  std::optional<comm::FlightRecorder> flight_;
   SkippedSteps skipped_;
   comm::Counts before_update_;  // what a step has communicated before a comparison of replicas
   bool draws_ = false;          // whether pictures are drawn now and then
   std::string folder_;
-  std::optional<FolderLock> lock_;  // of the first rank
+  RunFiles files_;
   Seconds longest_step_;
   std::optional<Tracer> tracer_;           // until the traces are collected
   std::vector<report::RankTrace> traces_;  // of all ranks, on the first

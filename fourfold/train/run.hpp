@@ -48,6 +48,8 @@ struct RunSpec {
   /// The folder of a run that goes on from its newest checkpoint; it begins if there is none.
   /// Empty: a new run.
   std::string resume;
+  /// Whether there is a checkpoint to go on from, good or not. It replaces `train.init_from`.
+  bool has_checkpoint = false;
   /// Whether the grid of the configuration is only that of an earlier part of the run: on another
   /// number of ranks another one is chosen.
   bool free_grid = false;

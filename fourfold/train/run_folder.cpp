@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
@@ -39,13 +40,40 @@ std::optional<std::int64_t> number_in(const std::string& path) {
   return std::nullopt;
 }
 
+/// For locks of ranks that are gone or about to be.
+constexpr Seconds kPatience{180};
+
+/// False if somebody else has the lock for so long. File systems without locks give it at once.
+bool get_lock(int descriptor, Seconds patience) {
+  for (const Seconds begin = now(); flock(descriptor, LOCK_EX | LOCK_NB) != 0;) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return true;
+    if (now() - begin > patience) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return true;
+}
+
+/// Whether a killed rank has left this file, which has another name when it is complete.
+bool is_unfinished(const fs::path& path) {
+  return path.extension() == ".part";
+}
+
+/// Whether no run has begun in the folder, but for what one did that was killed at once.
+bool is_as_new(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (!is_unfinished(it->path())) return false;
+  }
+  return !error;
+}
+
 /// Every checkpoint has the configuration of its run.
 void recover_config(const std::string& folder) {
   for (const checkpoint::Listed& one : checkpoint::list(checkpoint::checkpoints_of(folder))) {
     try {
       const formats::Manifest manifest = formats::read_manifest(one.path);
       return write_text(folder + "/config.toml", manifest.config);
-    } catch (const ConfigError&) {  // it is damaged: the one before
+    } catch (const Error&) {  // it is damaged: the one before
     }
   }
 }
@@ -118,20 +146,33 @@ bool has_moved(const std::string& folder) {
   return begun && last_step(folder) > *begun;
 }
 
+void remove_unfinished(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> unfinished;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (is_unfinished(it->path())) unfinished.push_back(it->path());
+  }
+  for (const fs::path& path : unfinished) fs::remove(path, error);
+}
+
+void wait_until_free(const std::string& folder) {
+  const int descriptor = open((folder + "/log.txt").c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  get_lock(descriptor, kPatience);
+  close(descriptor);
+}
+
 FolderLock::FolderLock(const std::string& folder) {
   const std::string path = folder + "/log.txt";
   descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw IoError(concat(path, " cannot be written: ", std::strerror(errno)));
-  constexpr int kTries = 100;
-  for (int i = 0; flock(descriptor_, LOCK_EX | LOCK_NB) != 0; ++i) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return;
-    if (i == kTries) {
-      close(descriptor_);
-      throw ConfigError(
-          concat("another run is writing to ", folder, ": wait until it has ended, or end it"));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  constexpr Seconds kUsual{10};
+  if (get_lock(descriptor_, std::getenv("SLURM_RESTART_COUNT") != nullptr ? kPatience : kUsual)) {
+    return;
   }
+  close(descriptor_);
+  throw ConfigError(
+      concat("another run is writing to ", folder, ": wait until it has ended, or end it"));
 }
 
 FolderLock::~FolderLock() {
@@ -156,15 +197,13 @@ bool has_checkpoint(const std::string& folder) {
 }
 
 void check_resumed_folder(const std::string& folder, bool has_config) {
-  std::error_code error;
   if (!is_run_folder(folder)) recover_config(folder);
   if (!is_run_folder(folder)) {
     if (has_config) return check_run_folder(folder);
     throw ConfigError(concat("--resume ", folder, " is not the folder of a run: it has no ",
                              "config.toml; with a CONFIG.toml a new run begins there"));
   }
-  const bool ended = fs::exists(fs::path(folder) / "model.safetensors", error);
-  if (ended && !has_checkpoint(folder)) {
+  if (ended_after(folder) > 0 && !has_checkpoint(folder)) {
     throw ConfigError(concat("the run in ", folder, " has ended and has no checkpoint to go on ",
                              "from; --init-from ", folder, " begins a new run with its weights"));
   }
@@ -190,7 +229,7 @@ void check_run_folder(const std::string& out) {
     if (!fs::is_directory(path, error)) {
       throw ConfigError(concat("--out ", path.string(), " is a file; name a new folder"));
     }
-    if (!out.empty() && !fs::is_empty(path, error)) {
+    if (!out.empty() && !is_as_new(path)) {
       throw ConfigError(concat("--out ", out, " is not empty; name a new folder"));
     }
   }

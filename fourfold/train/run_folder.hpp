@@ -39,11 +39,15 @@ void forget_begun(const std::string& folder);
 /// Whether the ranks that began last have done a step.
 bool has_moved(const std::string& folder);
 
+/// Returns when no run writes to the folder, or after three minutes.
+void wait_until_free(const std::string& folder);
+
 /// Keeps other runs out of a folder as long as it lives, also where its process is killed.
 class FolderLock {
  public:
-  /// Waits for ranks that are about to end. Throws ConfigError if the folder is still in use then.
-  /// File systems that have no locks are not locked.
+  /// Waits ten seconds for ranks that are about to end, and in a job that Slurm has started again
+  /// three minutes, after which a host that is gone has lost its locks. Throws ConfigError if the
+  /// folder is still in use then. File systems that have no locks are not locked.
   explicit FolderLock(const std::string& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -52,6 +56,9 @@ class FolderLock {
  private:
   int descriptor_ = -1;
 };
+
+/// Removes files that killed ranks have not finished.
+void remove_unfinished(const std::string& folder);
 
 /// Notes that the run has done so many steps and written all of its results: the last that it does.
 void mark_ended(const std::string& folder, std::int64_t step);

@@ -28,7 +28,8 @@ class RunRecord {
   /// `before` are the steps that the run did earlier.
   void open(const std::string& folder, History before);
 
-  /// Waits until all metrics are on the disk: a checkpoint must not outlive those of its steps.
+  /// Waits until all metrics are on the disk, if it takes them: a checkpoint is to outlive none of
+  /// its steps.
   void flush();
 
   void step(const StepMetrics& step);

@@ -33,8 +33,8 @@ mount -t tmpfs -o size=64k disk "$out/checkpoints"
 wait_until "a full disk" said "No space left on device"
 umount -l "$out/checkpoints"
 wait_until "the next checkpoint" saved_more_than "$(saved)"
-cat /dev/zero >"$out.disk/filler" 2>/dev/null
-wait_until "a full disk for all files" told "what is missing is written when it can be"
+fills() { cat /dev/zero >>"$out.disk/filler" 2>/dev/null; told "$1"; }   # also what was freed meanwhile
+wait_until "a full disk for all files" fills "what is missing is written when it can be"
 rm "$out.disk/filler"
 wait_until "all files again" told "are written again"
 wait_until "the next checkpoint" saved_more_than "$(saved)"

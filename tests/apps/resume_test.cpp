@@ -1,20 +1,12 @@
 // What a user has of checkpoints: a run that ends goes on as if nothing had happened.
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
+#include "tests/apps/resume.hpp"
+
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
-#include <optional>
-#include <random>
-#include <thread>
-
-#include <gtest/gtest.h>
-
-#include "tests/apps/workspace.hpp"
-#include "tests/formats/scratch_folder.hpp"
 
 namespace fourfold::test {
 namespace {
@@ -22,50 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-class Resume : public testing::Test {
+class BadSteps : public Resume {
  protected:
-  static constexpr int kSteps = 12;
-  static constexpr double kSkipped = -1;  // in the place of the loss of a step that updates nothing
-
-  /// The losses by step, and fails if a step is there twice or out of order.
-  std::map<std::int64_t, double> losses(const std::string& name) const {
-    std::map<std::int64_t, double> found;
-    std::int64_t last = 0;
-    for (const std::string& line : lines(work.read(name + "/metrics.jsonl"))) {
-      const json one = json::parse(line);
-      if (!one.contains("loss")) continue;
-      const auto step = one["step"].get<std::int64_t>();
-      EXPECT_EQ(step, last + 1) << name;
-      last = step;
-      found[step] = one.contains("skipped") ? kSkipped : one["loss"].get<double>();
-    }
-    return found;
-  }
-  Outcome train(const std::string& name, std::vector<std::string> more) const {
-    more.insert(more.end(), {"--set", "train.steps=12", "--set", "checkpoint.every=3", "--set",
-                             "checkpoint.keep=10"});
-    return work.train(name, more);
-  }
-  Outcome resume(const std::string& name, std::vector<std::string> more) const {
-    std::vector<std::string> arguments = {"train", "--resume", work.path(name), "--json",
-                                          work.path(name + ".json")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return Workspace::fourfold(arguments);
-  }
-  /// The folder of a run as if it had died after step `step`, with all of its files but the later
-  /// checkpoints: its metrics go on for some steps.
-  void die_after(const std::string& run, const std::string& name, int step) const {
-    fs::copy(work.path(run), work.path(name), fs::copy_options::recursive);
-    for (int later = step + 3; later <= kSteps; later += 3) {
-      fs::remove_all(fs::path(work.path(name)) / "checkpoints" / concat("step-0000000", later));
-      fs::remove_all(fs::path(work.path(name)) / "checkpoints" / concat("step-000000", later));
-    }
-    for (const char* file : {"model.safetensors", "config.json"}) {
-      fs::remove(fs::path(work.path(name)) / file);
-    }
-    work.write(name + "/metrics.jsonl", work.read(name + "/metrics.jsonl") + "{\"step\":13,\"lo");
-  }
-
   /// A folder with weights that make numbers too large of every sample that has a '~', and of no
   /// other; about every fifth step of `settings` has one.
   std::string spoiled_weights(const std::vector<std::string>& settings) const {
@@ -91,8 +41,6 @@ class Resume : public testing::Test {
     work.write("spoiled/model.safetensors", file);
     return work.path("spoiled");
   }
-
-  const Workspace work;
 };
 
 TEST_F(Resume, GoesOnExactlyOnTheSameGridAndCloselyOnAnother) {
@@ -129,7 +77,7 @@ TEST_F(Resume, GoesOnExactlyOnTheSameGridAndCloselyOnAnother) {
 }
 
 /// Steps that are left out are so again when the run goes on, and all others have the same losses.
-TEST_F(Resume, StopsAtABadStepOrGoesOnWithoutIt) {
+TEST_F(BadSteps, AreLeftOutAgainWhenTheRunGoesOn) {
   std::vector<std::string> settings = {
       "--set", "data.tokenizer=bytes",  "--set", "model.vocab=256",
       "--set", "model.tied=false",      "--set", "train.compare_every=2",
@@ -198,11 +146,12 @@ TEST_F(Resume, TakesTheCheckpointBeforeADamagedOne) {
   for (int step = 3; step <= 9; step += 3) {
     work.write(concat("lost/checkpoints/step-0000000", step, "/manifest.json"), "");
   }
+  const std::string metrics = work.read("lost/metrics.jsonl");
   const Outcome lost = resume("lost", {});
   EXPECT_EQ(lost.status, 2);
   EXPECT_EQ(lines(lost.err).size(), 1U) << lost.err;
   EXPECT_SAYS(lost.err, "3 are damaged or cannot be read): nothing was changed");
-  EXPECT_EQ(losses("lost").size(), 12U) << "the metrics stay";
+  EXPECT_EQ(work.read("lost/metrics.jsonl"), metrics);
 }
 
 /// What somebody has removed by mistake is in every checkpoint.
@@ -210,6 +159,7 @@ TEST_F(Resume, FindsTheConfigurationOfARunInItsCheckpoint) {
   ASSERT_EQ(train("whole", {}).status, 0);
   die_after("whole", "bare", 6);
   fs::remove(work.path("bare/config.toml"));
+  fs::remove(work.path("bare/checkpoints/step-00000006/manifest.json"));
   const Outcome bare = resume("bare", {});
   ASSERT_EQ(bare.status, 0) << bare.err;
   EXPECT_EQ(losses("bare"), losses("whole"));
@@ -258,15 +208,6 @@ TEST_F(Resume, RefusesWhatCannotGoOn) {
   expect_refusal("--restarts needs --ranks", {work.config(), "--restarts", "2"});
 }
 
-/// Waits until a run has done so many steps; on a busy machine ranks take long to start.
-bool wait_for_steps(const Workspace& work, const std::string& name, std::size_t steps) {
-  for (int i = 0; i < 6000; ++i) {
-    if (lines(work.read(name + "/metrics.jsonl")).size() > steps) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return false;
-}
-
 TEST_F(Resume, SavesAndStopsOnRequest) {
   for (const int signal : {SIGTERM, SIGUSR1}) {
     const std::string name = concat("stopped-", signal);
@@ -295,13 +236,54 @@ TEST_F(Resume, SavesAndStopsOnRequest) {
   }
 }
 
-/// A number in the environment of a process; none if it is not there.
-std::optional<int> in_environment(pid_t process, const std::string& name) {
-  std::ifstream file(concat("/proc/", process, "/environ"), std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t at = text.find(name + "=");
-  if (at == std::string::npos) return std::nullopt;
-  return std::atoi(text.c_str() + at + name.size() + 1);
+TEST_F(Resume, SaysThatItCannotSaveWhatItIsAskedFor) {
+  std::vector<std::string> command =
+      work.train_arguments("stopped", {"--ranks", "2", "--set", "train.steps=100000", "--set",
+                                       "train.validate_every=0", "--grid", "y=2"});
+  command.insert(command.begin(), FOURFOLD_PROGRAM);
+  const Outcome outcome = run_program(command, {}, [&](pid_t process) {
+    EXPECT_TRUE(wait_for_steps(work, "stopped", 5));
+    work.write("stopped/checkpoints", "a file where a folder should be");
+    kill(process, SIGTERM);
+  });
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
+  EXPECT_SAYS(outcome.err, "stopped on request, but the last steps could not be saved: ");
+}
+
+/// A run that was killed before it had done anything begins again.
+TEST_F(Resume, BeginsAgainWhereItWasKilledAtOnce) {
+  ASSERT_EQ(train("whole", {}).status, 0);
+  work.write("killed/config.toml.123.part", "[mod");
+  Outcome again = train("killed", {});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_FALSE(work.has("killed/config.toml.123.part"));
+  EXPECT_EQ(losses("killed"), losses("whole"));
+
+  // With results and without checkpoints, but without the note that it has ended.
+  for (const char* file : {"checkpoints", "ended", "config.json"}) {
+    fs::remove_all(fs::path(work.path("killed")) / file);
+  }
+  work.write("killed/model.safetensors.123.part", "half");
+  again = resume("killed", {});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_SAYS(again.out, "there is no checkpoint yet: the run begins again");
+  EXPECT_EQ(losses("killed"), losses("whole"));
+  EXPECT_TRUE(work.has("killed/config.json"));
+  EXPECT_FALSE(work.has("killed/model.safetensors.123.part"));
+}
+
+/// The weights that a run began with stay in its configuration, and are not read again.
+TEST_F(Resume, KeepsWhatItBeganWith) {
+  ASSERT_EQ(train("weights", {}).status, 0);
+  ASSERT_EQ(train("whole", {"--init-from", work.path("weights")}).status, 0);
+  die_after("whole", "died", 6);
+  const Outcome died = resume("died", {});
+  ASSERT_EQ(died.status, 0) << died.err;
+  EXPECT_EQ(losses("died"), losses("whole"));
+  EXPECT_EQ(died.out.find("weights from"), std::string::npos) << died.out;
+  EXPECT_EQ(work.read("died/config.toml"), work.read("whole/config.toml"));
+  EXPECT_EQ(work.json("died.json")["run"]["init_from"], work.path("weights"));
 }
 
 /// Real disks: one that can only be read, one that is full, for checkpoints alone and for all files
@@ -330,155 +312,6 @@ TEST_F(Resume, TrainsOnWhereTheDiskFails) {
       resume("run", {"--set", concat("train.steps=", done + 2), "--set", "optim.warmup=2"});
   EXPECT_EQ(more.status, 0) << more.err;
   EXPECT_SAYS(more.out, concat("goes on after step ", done));
-}
-
-/// The processes of a run that mpirun has started, by rank.
-std::map<int, pid_t> ranks_of(const std::string& folder) {
-  std::map<int, pid_t> ranks;
-  for (const pid_t process : processes_with_argument(folder)) {
-    const std::optional<int> rank = in_environment(process, "OMPI_COMM_WORLD_RANK");
-    if (rank) ranks[*rank] = process;
-  }
-  return ranks;
-}
-
-/// A rank that stops is found after about a step, without a deadline, and its log says the same.
-TEST_F(Resume, AStoppedRankIsNamedSoon) {
-  std::vector<std::string> command =
-      work.train_arguments("stopped", {"--ranks", "4", "--set", "train.steps=100000", "--set",
-                                       "train.validate_every=0", "--grid", "x=2,data=2"});
-  command.insert(command.begin(), FOURFOLD_PROGRAM);
-  std::chrono::steady_clock::time_point stopped;
-  const Outcome outcome = run_program(command, {}, [&](pid_t process) {
-    const bool trains = wait_for_steps(work, "stopped", 20);
-    const std::map<int, pid_t> ranks = ranks_of(work.path("stopped"));
-    EXPECT_TRUE(trains);
-    EXPECT_EQ(ranks.size(), 4U);
-    if (!trains || ranks.size() != 4) {
-      kill(process, SIGTERM);  // nothing else would end it
-      return;
-    }
-    kill(ranks.at(2), SIGSTOP);
-    stopped = std::chrono::steady_clock::now();
-  });
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - stopped;
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
-  EXPECT_SAYS(outcome.err, "rank 2 on ");
-  EXPECT_SAYS(outcome.err, " does not answer");
-  EXPECT_LT(took.count(), 20) << "mpirun takes some seconds to end the others";
-  EXPECT_TRUE(processes_with_argument(work.path("stopped")).empty());
-  const Outcome autopsy =
-      Workspace::fourfold({"autopsy", work.path("stopped"), "--json", work.path("autopsy.json")});
-  EXPECT_EQ(autopsy.status, 0) << autopsy.err;
-  EXPECT_SAYS(autopsy.out, "rank 2 on ");
-  EXPECT_SAYS(work.json("autopsy.json")["summary"].get<std::string>(), "held the job up");
-  ASSERT_EQ(work.json("autopsy.json")["culprits"].size(), 1U) << autopsy.out;
-  EXPECT_EQ(work.json("autopsy.json")["culprits"][0]["rank"], 2) << autopsy.out;
-  EXPECT_EQ(Workspace::fourfold({"autopsy", work.path("nothing")}).status, 2);
-}
-
-/// Ranks that are killed at any moment, also while they save: the losses are those of a run that
-/// nobody disturbed.
-TEST_F(Resume, RestartsAfterEveryDeath) {
-  const std::vector<std::string> settings = {
-      "--set", "train.steps=100",        "--set",  "checkpoint.every=5",
-      "--set", "train.validate_every=0", "--grid", "y=2,data=2"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.end(), settings.begin(), settings.end());
-    return more;
-  };
-  ASSERT_EQ(work.train("whole", with({})).status, 0);
-  const auto expected = losses("whole");
-  // Slow devices that do not need the cores: time for kills, whatever else the machine does.
-  std::vector<std::string> command = work.train_arguments(
-      "killed", with({"--ranks", "4", "--restarts", "20", "--set", "device.gflops=0.03"}));
-  command.insert(command.begin(), FOURFOLD_PROGRAM);
-  std::mt19937 random(7);
-  int killed = 0;
-  const auto steps = [&] { return lines(work.read("killed/metrics.jsonl")).size(); };
-  const Outcome outcome = run_program(command, {}, [&](pid_t) {
-    for (int tries = 0; killed < 5 && tries < 400; ++tries) {
-      // Until the new ranks train: they cut the metrics, and then add to them.
-      const std::size_t before = steps();
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      if (steps() <= before) continue;
-      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 700));
-      const std::map<int, pid_t> ranks = ranks_of(work.path("killed"));
-      if (ranks.empty()) continue;
-      kill(std::next(ranks.begin(), random() % ranks.size())->second, SIGKILL);
-      ++killed;
-    }
-  });
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(killed, 5);
-  EXPECT_SAYS(outcome.err, "and starts again with 4 ranks");
-  EXPECT_EQ(losses("killed"), expected) << outcome.err;
-  EXPECT_TRUE(processes_with_argument(work.path("killed")).empty());
-}
-
-/// A run that died between its last checkpoint and its results writes them; a run whose ranks die
-/// after that has not failed.
-TEST_F(Resume, EndsOnce) {
-  ASSERT_EQ(train("whole", {"--grid", "y=2"}).status, 0);
-  fs::copy(work.path("whole"), work.path("died"), fs::copy_options::recursive);
-  for (const char* file : {"model.safetensors", "ended"}) {
-    fs::remove(fs::path(work.path("died")) / file);
-  }
-  ASSERT_TRUE(work.has("died/config.json")) << "it was killed just before its end";
-  const Outcome died = resume("died", {});
-  ASSERT_EQ(died.status, 0) << died.err;
-  EXPECT_EQ(work.read("died/model.safetensors"), work.read("whole/model.safetensors"));
-  EXPECT_EQ(losses("died"), losses("whole"));
-  EXPECT_EQ(resume("died", {}).status, 2) << "now it has ended";
-
-  std::vector<std::string> command =
-      work.train_arguments("killed", {"--grid", "y=2", "--ranks", "2", "--restarts", "3", "--set",
-                                      "train.steps=12", "--set", "checkpoint.every=3"});
-  command.insert(command.begin(), FOURFOLD_PROGRAM);
-  const Outcome killed = run_program(command, {}, [&](pid_t) {
-    for (int tries = 0; tries < 300000 && !work.has("killed/ended"); ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    for (const auto& [rank, id] : ranks_of(work.path("killed"))) kill(id, SIGKILL);
-  });
-  EXPECT_EQ(killed.status, 0) << killed.err;
-  EXPECT_EQ(work.read("killed/ended"), "12\n");
-}
-
-/// One of four ranks dies whenever there are four. The model has no grid of three: two go on, with
-/// the same batch.
-TEST_F(Resume, GoesOnWithFewerRanks) {
-  const std::vector<std::string> settings = {
-      "--set", "train.steps=20", "--set", "checkpoint.every=4", "--set", "train.validate_every=0"};
-  ASSERT_EQ(work.train("whole", settings).status, 0);
-  const auto expected = losses("whole");
-  std::vector<std::string> more = settings;
-  more.insert(more.end(), {"--ranks", "4", "--grid", "x=2,data=2", "--restarts", "9", "--set",
-                           "device.gflops=0.03"});
-  std::vector<std::string> command = work.train_arguments("killed", more);
-  command.insert(command.begin(), FOURFOLD_PROGRAM);
-  const Outcome outcome = run_program(command, {}, [&](pid_t) {
-    EXPECT_TRUE(wait_for_steps(work, "killed", 5));
-    bool fewer = false;
-    for (int tries = 0; !fewer && tries < 1200; ++tries) {
-      for (const auto& [rank, process] : ranks_of(work.path("killed"))) {
-        fewer |= in_environment(process, "OMPI_COMM_WORLD_SIZE") == 2;
-        if (rank == 3) kill(process, SIGKILL);
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    EXPECT_TRUE(fewer);
-  });
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_SAYS(outcome.err, "and starts again with 4 ranks");
-  EXPECT_SAYS(outcome.err, "and starts again with 2 ranks");
-  EXPECT_EQ(outcome.err.find("3 ranks"), std::string::npos) << outcome.err;
-  const auto found = losses("killed");
-  ASSERT_EQ(found.size(), expected.size());
-  for (const auto& [step, loss] : found) {
-    EXPECT_NEAR(loss, expected.at(step), 1e-8 * expected.at(step)) << step;
-  }
 }
 
 }  // namespace

@@ -253,7 +253,7 @@ TEST_F(Slurm, TimeLimitEndsATraining) {
 
 /// One script begins a run and goes on with it: Slurm asks the ranks to end, and they save before.
 TEST_F(Slurm, ARequeuedJobGoesOn) {
-  constexpr int kSteps = 1500;
+  constexpr int kSteps = 800;
   work_.write("job.sh", concat("#!/bin/sh\nexec srun ", FOURFOLD_PROGRAM, " train ", work_.config(),
                                " --resume ", work_.path("run"), " --grid x=2,data=2 --set ",
                                "train.validate_every=0 --set train.steps=", kSteps, "\n"));
@@ -267,7 +267,7 @@ TEST_F(Slurm, ARequeuedJobGoesOn) {
   ASSERT_TRUE(ends(job, "PENDING", Seconds(60))) << state(job);
   // Slurm would wait for two minutes before it starts the job again.
   run_program({"scontrol", "update", "jobid=" + job, "StartTime=now"});
-  EXPECT_TRUE(ends(job, "COMPLETED", Seconds(300))) << state(job) << work_.read("job.txt");
+  EXPECT_TRUE(ends(job, "COMPLETED", Seconds(500))) << state(job) << work_.read("job.txt");
   const std::string said = work_.read("job.txt");
   EXPECT_NE(said.find("stopped on request"), std::string::npos) << said;
   EXPECT_NE(said.find("goes on after step "), std::string::npos) << said;

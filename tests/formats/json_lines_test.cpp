@@ -9,11 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "fourfold/formats/append_file.hpp"
+
 #include "tests/formats/scratch_folder.hpp"
 
 namespace fourfold::test {
 namespace {
 
+using formats::AppendFile;
 using formats::JsonLines;
 using Fields = std::vector<JsonLines::Field>;
 
@@ -95,6 +98,19 @@ TEST_F(Lines, AreWrittenWhenTheDiskHasRoomAgain) {
     }
   }
   EXPECT_SAYS(bytes_of(path("m")), "{\"a\":4}\n") << "at the latest when the file is closed";
+}
+
+TEST_F(Lines, MayWaitForLongerThanIsKept) {
+  const std::string large(std::size_t{17} << 20, 'x');
+  AppendFile file(path("m"));
+  {
+    const SmallDisk disk(3);
+    EXPECT_THROW(file.append(large), IoError);
+    EXPECT_THROW(file.append("lost"), IoError) << "there is no room for more";
+  }
+  file.append("new");
+  EXPECT_FALSE(file.waits());
+  EXPECT_EQ(bytes_of(path("m")), large + "new");
 }
 
 TEST_F(Lines, SayWhyTheyCannotBeWritten) {

@@ -252,7 +252,7 @@ TEST_F(Checkpoint, IsBitEqualAfterAWayThroughOtherGrids) {
     });
     for (const fs::path& one : {first, second, third}) {
       const formats::Manifest manifest = formats::read_manifest(checkpoint::list(one).at(0).path);
-      EXPECT_EQ(manifest.samples, kSaved * 8) << where;
+      EXPECT_EQ(manifest.samples, kSaved * recipe_of(kind, a).batch) << where;
     }
     const auto expected = content_of(kind, first);
     EXPECT_GT(expected.size(), 20U);

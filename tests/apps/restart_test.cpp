@@ -1,0 +1,211 @@
+// Ranks that stop or are killed: who is named, and how the run goes on.
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "tests/apps/resume.hpp"
+
+namespace fourfold::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// A number in the environment of a process; none if it is not there.
+std::optional<int> in_environment(pid_t process, const std::string& name) {
+  std::ifstream file(concat("/proc/", process, "/environ"), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t at = text.find(name + "=");
+  if (at == std::string::npos) return std::nullopt;
+  return std::atoi(text.c_str() + at + name.size() + 1);
+}
+
+/// The processes of a run that mpirun has started, by rank.
+std::map<int, pid_t> ranks_of(const std::string& folder) {
+  std::map<int, pid_t> ranks;
+  for (const pid_t process : processes_with_argument(folder)) {
+    const std::optional<int> rank = in_environment(process, "OMPI_COMM_WORLD_RANK");
+    if (rank) ranks[*rank] = process;
+  }
+  return ranks;
+}
+
+/// The longest step of a run.
+double longest_step(const Workspace& work, const std::string& name) {
+  double longest = 0;
+  for (const std::string& line : lines(work.read(name + "/metrics.jsonl"))) {
+    const json one = json::parse(line, nullptr, false);
+    if (one.contains("seconds")) longest = std::max(longest, one["seconds"].get<double>());
+  }
+  return longest;
+}
+
+class Restart : public Resume {};
+
+class StoppedRank : public Resume, public testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, StoppedRank, testing::Values(0, 2));  // the first is the arbiter
+
+/// A rank that stops is found after about a step, without a deadline, and its log says the same.
+TEST_P(StoppedRank, IsNamedSoon) {
+  const int stopped_rank = GetParam();
+  std::vector<std::string> command =
+      work.train_arguments("stopped", {"--ranks", "4", "--set", "train.steps=100000", "--set",
+                                       "train.validate_every=0", "--grid", "x=2,data=2"});
+  command.insert(command.begin(), FOURFOLD_PROGRAM);
+  std::chrono::steady_clock::time_point stopped;
+  const Outcome outcome = run_program(command, {}, [&](pid_t process) {
+    const bool trains = wait_for_steps(work, "stopped", 20);
+    const std::map<int, pid_t> ranks = ranks_of(work.path("stopped"));
+    EXPECT_TRUE(trains);
+    EXPECT_EQ(ranks.size(), 4U);
+    if (!trains || ranks.size() != 4) {
+      kill(process, SIGTERM);  // nothing else would end it
+      return;
+    }
+    kill(ranks.at(stopped_rank), SIGSTOP);
+    stopped = std::chrono::steady_clock::now();
+  });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - stopped;
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
+  EXPECT_SAYS(outcome.err, concat("rank ", stopped_rank, " on "));
+  EXPECT_SAYS(outcome.err, " does not answer");
+  // It is named in twice a step and five seconds, and mpirun has ten to end the others.
+  EXPECT_LT(took.count(), 2 * longest_step(work, "stopped") + 5 + 10);
+  EXPECT_TRUE(processes_with_argument(work.path("stopped")).empty());
+  const Outcome autopsy =
+      Workspace::fourfold({"autopsy", work.path("stopped"), "--json", work.path("autopsy.json")});
+  EXPECT_EQ(autopsy.status, 0) << autopsy.err;
+  EXPECT_SAYS(autopsy.out, concat("rank ", stopped_rank, " on "));
+  EXPECT_SAYS(work.json("autopsy.json")["summary"].get<std::string>(), "held the job up");
+  ASSERT_EQ(work.json("autopsy.json")["culprits"].size(), 1U) << autopsy.out;
+  EXPECT_EQ(work.json("autopsy.json")["culprits"][0]["rank"], stopped_rank) << autopsy.out;
+  EXPECT_EQ(Workspace::fourfold({"autopsy", work.path("nothing")}).status, 2);
+}
+
+/// Ranks that are killed at any moment, also while they save: the losses are those of a run that
+/// nobody disturbed.
+TEST_F(Restart, RestartsAfterEveryDeath) {
+  const std::vector<std::string> settings = {
+      "--set", "train.steps=100",        "--set",  "checkpoint.every=5",
+      "--set", "train.validate_every=0", "--grid", "y=2,data=2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), settings.begin(), settings.end());
+    return more;
+  };
+  ASSERT_EQ(work.train("whole", with({})).status, 0);
+  const auto expected = losses("whole");
+  // Slow devices that do not need the cores: time for kills, whatever else the machine does.
+  std::vector<std::string> command = work.train_arguments(
+      "killed", with({"--ranks", "4", "--restarts", "20", "--set", "device.gflops=0.03"}));
+  command.insert(command.begin(), FOURFOLD_PROGRAM);
+  std::mt19937 random(7);
+  int killed = 0;
+  const auto steps = [&] { return lines(work.read("killed/metrics.jsonl")).size(); };
+  const auto saves = [&] {
+    std::error_code error;
+    for (fs::directory_iterator it(work.path("killed/checkpoints"), error), end;
+         !error && it != end; it.increment(error)) {
+      if (it->path().extension() == ".partial") return true;
+    }
+    return false;
+  };
+  const Outcome outcome = run_program(command, {}, [&](pid_t process) {
+    while (killed < 5 && !has_ended(process)) {
+      // Until the new ranks train: they cut the metrics, and then add to them.
+      const std::size_t before = steps();
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      if (steps() <= before) continue;
+      if (killed % 2 == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(random() % 700));
+      } else {
+        while (!saves() && !has_ended(process)) {
+        }
+      }
+      const std::map<int, pid_t> ranks = ranks_of(work.path("killed"));
+      if (ranks.empty()) continue;
+      kill(std::next(ranks.begin(), random() % ranks.size())->second, SIGKILL);
+      ++killed;
+    }
+  });
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(killed, 5);
+  EXPECT_SAYS(outcome.err, "and starts again with 4 ranks");
+  EXPECT_EQ(losses("killed"), expected) << outcome.err;
+  EXPECT_TRUE(processes_with_argument(work.path("killed")).empty());
+}
+
+/// A run that died between its last checkpoint and its results writes them; a run whose ranks die
+/// after that has not failed.
+TEST_F(Restart, EndsOnce) {
+  ASSERT_EQ(train("whole", {"--grid", "y=2"}).status, 0);
+  fs::copy(work.path("whole"), work.path("died"), fs::copy_options::recursive);
+  for (const char* file : {"model.safetensors", "ended"}) {
+    fs::remove(fs::path(work.path("died")) / file);
+  }
+  ASSERT_TRUE(work.has("died/config.json")) << "it was killed just before its end";
+  const Outcome died = resume("died", {});
+  ASSERT_EQ(died.status, 0) << died.err;
+  EXPECT_EQ(work.read("died/model.safetensors"), work.read("whole/model.safetensors"));
+  EXPECT_EQ(losses("died"), losses("whole"));
+  EXPECT_EQ(resume("died", {}).status, 2) << "now it has ended";
+
+  std::vector<std::string> command =
+      work.train_arguments("killed", {"--grid", "y=2", "--ranks", "2", "--restarts", "3", "--set",
+                                      "train.steps=12", "--set", "checkpoint.every=3"});
+  command.insert(command.begin(), FOURFOLD_PROGRAM);
+  const Outcome killed = run_program(command, {}, [&](pid_t process) {
+    while (!work.has("killed/ended") && !has_ended(process)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    for (const auto& [rank, id] : ranks_of(work.path("killed"))) kill(id, SIGKILL);
+  });
+  EXPECT_EQ(killed.status, 0) << killed.err;
+  EXPECT_EQ(work.read("killed/ended"), "12\n");
+}
+
+/// One of four ranks dies whenever there are four. The model has no grid of three: two go on, with
+/// the same batch.
+TEST_F(Restart, GoesOnWithFewerRanks) {
+  const std::vector<std::string> settings = {
+      "--set", "train.steps=20", "--set", "checkpoint.every=4", "--set", "train.validate_every=0"};
+  ASSERT_EQ(work.train("whole", settings).status, 0);
+  const auto expected = losses("whole");
+  std::vector<std::string> more = settings;
+  more.insert(more.end(), {"--ranks", "4", "--grid", "x=2,data=2", "--restarts", "9", "--set",
+                           "device.gflops=0.03"});
+  std::vector<std::string> command = work.train_arguments("killed", more);
+  command.insert(command.begin(), FOURFOLD_PROGRAM);
+  const Outcome outcome = run_program(command, {}, [&](pid_t job) {
+    EXPECT_TRUE(wait_for_steps(work, "killed", 5));
+    bool fewer = false;
+    while (!fewer && !has_ended(job)) {
+      for (const auto& [rank, process] : ranks_of(work.path("killed"))) {
+        fewer |= in_environment(process, "OMPI_COMM_WORLD_SIZE") == 2;
+        if (rank == 3) kill(process, SIGKILL);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_TRUE(fewer);
+  });
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_SAYS(outcome.err, "and starts again with 4 ranks");
+  EXPECT_SAYS(outcome.err, "and starts again with 2 ranks");
+  EXPECT_EQ(outcome.err.find("3 ranks"), std::string::npos) << outcome.err;
+  const auto found = losses("killed");
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [step, loss] : found) {
+    EXPECT_NEAR(loss, expected.at(step), 1e-8 * expected.at(step)) << step;
+  }
+}
+
+}  // namespace
+}  // namespace fourfold::test

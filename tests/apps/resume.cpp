@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/apps/resume.hpp"
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+namespace fourfold::test {
+
+bool wait_for_steps(const Workspace& work, const std::string& name, std::size_t steps) {
+  for (int i = 0; i < 6000; ++i) {
+    if (lines(work.read(name + "/metrics.jsonl")).size() > steps) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return false;
+}
+
+bool has_ended(pid_t process) {
+  std::ifstream file(concat("/proc/", process, "/stat"));
+  std::string number, name, state;
+  return !(file >> number >> name >> state) || state == "Z";
+}
+
+}  // namespace fourfold::test
