@@ -18,6 +18,8 @@ foreach(KIND STANDARD EXTENSION)
 endforeach()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+# The one that libtorch loads. Not before enable_language, whose trial programs could not be linked with the packages
+# of Python: these have a static runtime, and no libcudart.so.
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 list(JOIN CMAKE_CUDA_ARCHITECTURES " " FOURFOLD_CUDA_ARCHITECTURES)
 string(REPLACE "-real" "" FOURFOLD_CUDA_ARCHITECTURES "${FOURFOLD_CUDA_ARCHITECTURES}")

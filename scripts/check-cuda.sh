@@ -9,7 +9,12 @@ cd "$(dirname "$0")/.."
 
 scripts/install-cuda.sh
 scripts/install-deps.sh quickstart
+# build/cuda-libs leads to another environment where FOURFOLD_CUDA_VENV has changed, under names that CMake knows already.
+libraries=$(readlink -f build/cuda-libs/torch && cat build/cuda-libs/torch/version.py)
+stamp=build/cuda/libraries
+[ "$libraries" = "$(cat $stamp 2>/dev/null)" ] || rm -rf build/cuda
 [ -f build/cuda/build.ninja ] || cmake --preset cuda -G Ninja
+echo "$libraries" >$stamp
 cmake --build --preset cuda
 program=build/cuda/fourfold
 
@@ -23,7 +28,8 @@ for library in libtorch_cuda libcudart libnccl; do
 done
 
 echo "== kernels: architecture, name, registers"
-cuobjdump=$(command -v cuobjdump || echo build/cuda-libs/cuda/bin/cuobjdump)
+# That of the compiler: another one may not know what it has written.
+cuobjdump=build/cuda-libs/cuda/bin/cuobjdump
 kernels=0
 for file in $(find build/cuda -name '*.cu.o' | sort); do
   contents=$("$cuobjdump" --list-elf "$file")
