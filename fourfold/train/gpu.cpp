@@ -79,7 +79,9 @@ c10::Device open_device(comm::World& world, const config::DeviceConfig& config) 
   if (!gpu.misfit.empty()) throw ConfigError(gpu.misfit);
   const std::string shared = shared_gpu(exchange(world, gpu.bus));
   if (!shared.empty()) throw ConfigError(shared);
-  return tensor::use_gpu(world, index, memory_of_device(config));
+  return tensor::use_gpu(world, {.index = index,
+                                 .limit = memory_of_device(config),
+                                 .exact_bf16_sums = config.bf16_sums == config::Bf16Sums::kExact});
 }
 
 Bytes gpu_memory() {
