@@ -102,7 +102,7 @@ TEST(AdamW, SumOfSquares) {
   const Tensor values = at::randn({10007}, at::kFloat);
   const double expected = values.to(at::kDouble).square().sum().item<double>();
   in_every_way(Choice::kVectors, [&](bool) {
-    const Tensor sum = at::full({}, 7, at::kDouble);
+    const Tensor sum = at::zeros({}, at::kDouble).add_(7);
     kernels::add_squares(values, sum);
     EXPECT_NEAR(sum.item<double>(), 7 + expected, 1e-9 * expected);
   });

@@ -24,7 +24,7 @@ static_assert(kBFloat16 == static_cast<int>(ncclBfloat16));
 static_assert(kSum == static_cast<int>(ncclSum));
 static_assert(kMax == static_cast<int>(ncclMax));
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
-static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0), "communicators must not block");
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 26, 0), "kernels must start in one order");
 
 cudaStream_t real(Stream stream) {
   return static_cast<cudaStream_t>(stream);

@@ -5,7 +5,6 @@
 #include <array>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-#include <sstream>
 
 #include <ATen/Context.h>
 #include <c10/core/AutogradState.h>
@@ -16,6 +15,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/comm/nccl/nccl.hpp"
+#include "fourfold/tensor/architectures.hpp"
 #include "fourfold/tensor/cuda/memory.hpp"
 #include "fourfold/tensor/memory.hpp"
 
@@ -23,26 +23,8 @@ namespace fourfold::tensor {
 
 namespace {
 
-/// The architectures that the kernels of this program were compiled for: 80 for sm_80.
-std::vector<int> architectures() {
-  std::istringstream numbers(FOURFOLD_CUDA_ARCHITECTURES);
-  std::vector<int> all;
-  for (int one = 0; numbers >> one;) all.push_back(one);
-  return all;
-}
-
-std::string names_of_architectures() {
-  std::vector<std::string> names;
-  for (const int one : architectures()) names.push_back(concat("sm_", one));
-  return join(names, " and ");
-}
-
-/// Code for an architecture runs on all later ones of its generation.
-bool runs_on(int major, int minor) {
-  const std::vector<int> all = architectures();
-  return std::any_of(all.begin(), all.end(),
-                     [&](int one) { return one / 10 == major && one % 10 <= minor; });
-}
+/// What the kernels of this program were compiled for.
+constexpr const char* kBuiltFor = FOURFOLD_CUDA_ARCHITECTURES;
 
 std::string version(int number) {
   return concat(number / 1000, ".", number % 1000 / 10);
@@ -64,9 +46,9 @@ Gpu describe(int index, int count) {
     C10_CUDA_CHECK(cudaDeviceCanAccessPeer(&direct, index, other));
     if (direct != 0) gpu.peers.push_back(other);
   }
-  if (!runs_on(properties.major, properties.minor)) {
+  if (!runs_on(kBuiltFor, properties.major, properties.minor)) {
     gpu.misfit = concat(gpu.name, " is of architecture ", gpu.architecture,
-                        ", and this program was built for ", names_of_architectures(),
+                        ", and this program was built for ", name_architectures(kBuiltFor),
                         "; configure it with -DCMAKE_CUDA_ARCHITECTURES=", properties.major,
                         properties.minor);
   }
@@ -133,8 +115,9 @@ Gpus find_gpus() {
   Gpus gpus;
   int nccl = 0;
   static_cast<void>(ncclGetVersion(&nccl));
-  gpus.backend = concat("CUDA ", version(CUDART_VERSION), ", NCCL ", nccl / 10000, ".",
-                        nccl % 10000 / 100, ".", nccl % 100, ", for ", names_of_architectures());
+  gpus.backend =
+      concat("CUDA ", version(CUDART_VERSION), ", NCCL ", nccl / 10000, ".", nccl % 10000 / 100,
+             ".", nccl % 100, ", for ", name_architectures(kBuiltFor));
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   gpus.missing = missing(error, count);
