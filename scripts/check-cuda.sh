@@ -61,4 +61,16 @@ if grep -q '^GPUs *none' <<<"$info"; then
   [ "$status" = 2 ] && [ "$(wc -l <"$folder/errors")" = 1 ] ||
     { echo "training on a GPU that is not there must end with one line and status 2, not $status" >&2; exit 1; }
 fi
+
+echo "== communication between GPUs"
+if grep -q '^GPUs *none' <<<"$info"; then
+  status=0
+  build/cuda/gpu_contract 2>"$folder/errors" || status=$?
+  cat "$folder/errors"
+  [ "$status" = 2 ] && [ "$(wc -l <"$folder/errors")" = 1 ] ||
+    { echo "without a GPU its test must end with one line and status 2, not $status" >&2; exit 1; }
+else
+  build/cuda/gpu_contract
+  echo "for more than one GPU: mpirun -np 2 build/cuda/gpu_contract"
+fi
 echo "passed"
