@@ -21,6 +21,21 @@ if(NOT CUDART_INCLUDE_DIR OR NOT CUDART_LIBRARY OR NOT NCCL_INCLUDE_DIR OR NOT N
 (docs/gpu.md)")
   return()
 endif()
+# With older ones nvcc has no C++20, and NCCL does not start the kernels of several communicators in one order.
+file(STRINGS ${CUDART_INCLUDE_DIR}/cuda_runtime_api.h CUDA_FOUND REGEX "define +CUDART_VERSION")
+string(REGEX REPLACE "[^0-9]" "" CUDA_FOUND "${CUDA_FOUND}")
+file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h NCCL_FOUND REGEX "define +NCCL_(MAJOR|MINOR) ")
+string(REGEX REPLACE ".*MAJOR +([0-9]+).*MINOR +([0-9]+).*" "\\1.\\2" NCCL_FOUND "${NCCL_FOUND}")
+if(CUDA_FOUND LESS 12040)
+  set(FOURFOLD_MISSING "CUDA 12.4 or newer is needed, and ${CUDART_INCLUDE_DIR} is of version ${CUDA_FOUND} (12040 is \
+12.4); set CUDA_HOME (docs/gpu.md)")
+  return()
+endif()
+if(NCCL_FOUND VERSION_LESS 2.26)
+  set(FOURFOLD_MISSING "NCCL 2.26 or newer is needed, and ${NCCL_INCLUDE_DIR} has ${NCCL_FOUND}; set NCCL_HOME \
+(docs/gpu.md)")
+  return()
+endif()
 
 add_library(fourfold::cudart INTERFACE IMPORTED GLOBAL)
 target_include_directories(fourfold::cudart SYSTEM INTERFACE ${CUDART_INCLUDE_DIR})

@@ -9,7 +9,16 @@ install(DIRECTORY fourfold/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fourfold FIL
 install(TARGETS fourfold_sentencepiece LIBRARY DESTINATION ${FOURFOLD_INSTALLED_MODULES})
 if(TARGET fourfold)
   file(RELATIVE_PATH FROM_PROGRAM /${CMAKE_INSTALL_BINDIR} /${FOURFOLD_INSTALLED_MODULES})
-  set_target_properties(fourfold PROPERTIES INSTALL_RPATH "$ORIGIN/${FROM_PROGRAM}"
+  # CMake itself leaves out folders of libraries that lie in the tree, where scripts of this project put some.
+  set(LIBRARY_FOLDERS)
+  foreach(LIBRARY ${TORCH_CPU_LIBRARY} ${CUDART_LIBRARY} ${NCCL_LIBRARY})
+    get_filename_component(FOLDER ${LIBRARY} REALPATH)
+    get_filename_component(FOLDER ${FOLDER} DIRECTORY)
+    if(NOT FOLDER IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+      list(APPEND LIBRARY_FOLDERS ${FOLDER})
+    endif()
+  endforeach()
+  set_target_properties(fourfold PROPERTIES INSTALL_RPATH "$ORIGIN/${FROM_PROGRAM};${LIBRARY_FOLDERS}"
                                             INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS fourfold RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY clusters configs DESTINATION ${CMAKE_INSTALL_DATADIR}/fourfold)

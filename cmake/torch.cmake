@@ -26,6 +26,18 @@ if(FOURFOLD_CUDA)
 -DCMAKE_PREFIX_PATH=... (docs/gpu.md)")
     return()
   endif()
+  # Before 2.10 libtorch does not add products of bf16 to float.
+  set(TORCH_VERSION_FILE ${TORCH_INCLUDE_DIR}/torch/headeronly/version.h)
+  if(NOT EXISTS ${TORCH_VERSION_FILE})
+    set(TORCH_VERSION_FILE ${TORCH_API_INCLUDE_DIR}/torch/version.h)
+  endif()
+  file(STRINGS ${TORCH_VERSION_FILE} TORCH_FOUND REGEX "define +TORCH_VERSION_(MAJOR|MINOR) ")
+  string(REGEX REPLACE ".*MAJOR +([0-9]+).*MINOR +([0-9]+).*" "\\1.\\2" TORCH_FOUND "${TORCH_FOUND}")
+  if(TORCH_FOUND VERSION_LESS 2.10)
+    set(FOURFOLD_MISSING "libtorch 2.10 or newer is needed for GPUs, and ${TORCH_INCLUDE_DIR} has ${TORCH_FOUND}; name \
+another one with -DCMAKE_PREFIX_PATH=... (docs/gpu.md)")
+    return()
+  endif()
   # No symbol of it is used by name, so that the linker would drop it, and with it all operations on GPUs.
   target_link_libraries(fourfold::torch INTERFACE
                         "-Wl,--push-state,--no-as-needed,${TORCH_CUDA_LIBRARY},--pop-state"

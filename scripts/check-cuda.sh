@@ -9,8 +9,14 @@ cd "$(dirname "$0")/.."
 
 scripts/install-cuda.sh
 scripts/install-deps.sh quickstart
+# build/cuda-libs leads to another environment where FOURFOLD_CUDA_VENV has changed, under names that CMake knows already.
+libraries=$(readlink -f build/cuda-libs/torch && cat build/cuda-libs/torch/version.py)
+stamp=build/cuda/libraries
+[ "$libraries" = "$(cat $stamp 2>/dev/null)" ] || rm -rf build/cuda
 [ -f build/cuda/build.ninja ] || cmake --preset cuda -G Ninja
-cmake --build --preset cuda
+echo "$libraries" >$stamp
+# What uses GPUs; examples and other measurements are the same as on processors.
+cmake --build --preset cuda --target fourfold gpu_contract kernel_errors
 program=build/cuda/fourfold
 
 echo "== libraries"
@@ -23,7 +29,8 @@ for library in libtorch_cuda libcudart libnccl; do
 done
 
 echo "== kernels: architecture, name, registers"
-cuobjdump=$(command -v cuobjdump || echo build/cuda-libs/cuda/bin/cuobjdump)
+# That of the compiler: another one may not know what it has written.
+cuobjdump=build/cuda-libs/cuda/bin/cuobjdump
 kernels=0
 for file in $(find build/cuda -name '*.cu.o' | sort); do
   contents=$("$cuobjdump" --list-elf "$file")
@@ -54,5 +61,17 @@ if grep -q '^GPUs *none' <<<"$info"; then
   cat "$folder/errors"
   [ "$status" = 2 ] && [ "$(wc -l <"$folder/errors")" = 1 ] ||
     { echo "training on a GPU that is not there must end with one line and status 2, not $status" >&2; exit 1; }
+fi
+
+echo "== communication between GPUs"
+if grep -q '^GPUs *none' <<<"$info"; then
+  status=0
+  build/cuda/gpu_contract 2>"$folder/errors" || status=$?
+  cat "$folder/errors"
+  [ "$status" = 2 ] && [ "$(wc -l <"$folder/errors")" = 1 ] ||
+    { echo "without a GPU its test must end with one line and status 2, not $status" >&2; exit 1; }
+else
+  build/cuda/gpu_contract
+  echo "for more than one GPU: mpirun -np 2 build/cuda/gpu_contract"
 fi
 echo "passed"

@@ -16,9 +16,10 @@ packages=(torch==2.15.0 "cuda-toolkit[nvcc]==13.2.2" nvidia-cuda-cuobjdump==13.4
 venv=${FOURFOLD_CUDA_VENV:-$PWD/build/cuda-venv}
 
 scripts/install-deps.sh build
+scripts/install-deps.sh python
 if [ ! -x "$venv/bin/pip" ]; then
   mkdir -p "$(dirname "$venv")"
-  python3 -m venv "$venv" || { echo "python3 cannot make an environment: install the package python3-venv" >&2; exit 2; }
+  python3 -m venv "$venv"
 fi
 "$venv/bin/pip" install --quiet --no-input "${packages[@]}"
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, as root or with sudo. Prints nothing if no package is missing.
-#   scripts/install-deps.sh build|quickstart|test
+#   scripts/install-deps.sh build|quickstart|test|python
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
@@ -16,12 +16,14 @@ test=(libgtest-dev iproute2 util-linux procps
   slurmctld slurmd slurm-client munge        # a small Slurm to start jobs on; its plugins speak PMIx with Open MPI
   clang libclang-rt-14-dev                   # fuzz targets
   chromium)                                  # looks at the page of train --report
+python=(ca-certificates python3 python3-venv)  # what comes from PyPI: libtorch 2.x and the libraries of CUDA
 
 case ${1:-} in
   build) wanted=("${build[@]}") ;;
   quickstart) wanted=("${build[@]}" "${quickstart[@]}") ;;
   test) wanted=("${build[@]}" "${quickstart[@]}" "${test[@]}") ;;
-  *) echo "usage: $0 build|quickstart|test" >&2; exit 2 ;;
+  python) wanted=("${python[@]}") ;;
+  *) echo "usage: $0 build|quickstart|test|python" >&2; exit 2 ;;
 esac
 
 missing=()

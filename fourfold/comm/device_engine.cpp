@@ -66,17 +66,17 @@ std::vector<IssuedPtr> DeviceEngine::submit(Lane& lane, std::vector<Submission>&
     engine_->enter(issued);
     launches.push_back({issued->collective, &issued->buffers});
   }
-  launching_ = all.front();
+  begin_launch(all.front());
   std::vector<Device::LaunchedPtr> launched;
   try {
     launched = device_->launch(lane, launches);
   } catch (...) {
-    launching_.reset();
+    begin_launch(nullptr);
     throw_if_failed();  // which says more
     throw;
   }
-  launching_.reset();
   const std::lock_guard lock(mutex_);
+  launching_.reset();
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i]->launched = std::move(launched[i]);
     under_way_[queue_of(*all[i])].push_back({all[i], now()});
@@ -147,9 +147,20 @@ void DeviceEngine::invite(const Invitation& invitation, int rank) {
   engine_->invite(invitation, rank);
 }
 
+void DeviceEngine::begin_launch(const IssuedPtr& issued) {
+  const std::lock_guard lock(mutex_);
+  launching_ = issued;
+  launching_since_ = now();
+}
+
 void DeviceEngine::wait_until(const std::function<bool()>& ready) {
   FOURFOLD_CHECK(launching_ != nullptr);
-  if (!ready()) engine_->await(launching_, ready);
+  if (ready()) return;
+  // The engine watches the time now, and the watchdog must not look into the same operation.
+  const IssuedPtr issued = launching_;
+  begin_launch(nullptr);
+  engine_->await(issued, ready);
+  begin_launch(issued);
 }
 
 /// After a failure the device is stopped before anybody else can learn of the failure here: the
@@ -203,7 +214,8 @@ void DeviceEngine::report() {
 // --- the watchdog
 
 /// The operation that the device is at: the first that the compute stream waits for, or the first
-/// of all. Receives may be under way long before their data exists.
+/// of all. Receives may be under way long before their data exists. If there is none, it is the one
+/// whose launch does not return.
 std::pair<IssuedPtr, Seconds> DeviceEngine::oldest() {
   const std::lock_guard lock(mutex_);
   const UnderWay* first = nullptr;
@@ -215,7 +227,7 @@ std::pair<IssuedPtr, Seconds> DeviceEngine::oldest() {
       }
     }
   }
-  if (first == nullptr) return {};
+  if (first == nullptr) return {launching_, launching_since_};
   return {first->issued, std::max(first->since, progress_)};
 }
 

@@ -83,15 +83,18 @@ class DeviceEngine final : public DeviceHost {
   void report();
   bool is_known(const Entry& entry);
   std::pair<IssuedPtr, Seconds> oldest();
+  /// Null: no launch is under way, or the engine watches it.
+  void begin_launch(const IssuedPtr& issued);
   void throw_if_failed();
 
   std::unique_ptr<Device> device_;
   Engine* engine_;
   const Observers* observers_;
-  IssuedPtr launching_;
   std::deque<Entry> journal_;  // in the order of the compute stream
 
-  std::mutex mutex_;  // guards everything below
+  std::mutex mutex_;     // guards everything below
+  IssuedPtr launching_;  // only the thread that computes writes it, and reads it without the mutex
+  Seconds launching_since_;
   std::map<QueueKey, std::deque<UnderWay>> under_way_;
   Seconds progress_;  // when an operation ended last
   bool stopping_ = false;

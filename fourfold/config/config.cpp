@@ -67,4 +67,14 @@ std::string_view to_string(DeviceKind kind) {
   throw InvariantError("no such kind of device");
 }
 
+std::string_view to_string(Bf16Sums sums) {
+  switch (sums) {
+    case Bf16Sums::kExact:
+      return "exact";
+    case Bf16Sums::kNccl:
+      return "nccl";
+  }
+  throw InvariantError("no such way to sum");
+}
+
 }  // namespace fourfold::config

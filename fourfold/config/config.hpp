@@ -42,6 +42,12 @@ enum class OnBadStep {
 /// What a rank computes with: its share of the host's processor, or a GPU.
 enum class DeviceKind { kCpu, kCuda };
 
+/// How GPUs sum bf16.
+enum class Bf16Sums {
+  kExact,  ///< in float, with one rounding
+  kNccl,   ///< as NCCL does, which rounds at every hop
+};
+
 /// The names as in the file: "bpe", "bf16", "sharded", ...
 std::string_view to_string(Tokenizer tokenizer);
 std::string_view to_string(Precision precision);
@@ -49,6 +55,7 @@ std::string_view to_string(Activations activations);
 std::string_view to_string(NoiseSchedule schedule);
 std::string_view to_string(OnBadStep what);
 std::string_view to_string(DeviceKind kind);
+std::string_view to_string(Bf16Sums sums);
 
 /// [model]: width, heads, layers and context of a transformer have no default, nor have image and
 /// channels of a U-Net.
@@ -204,6 +211,7 @@ struct DeviceConfig {
   /// The memory that the tensors of a rank may use, in GiB: a hard limit. 0 means its share of the
   /// free memory of its host, which is no limit, or the memory of its GPU.
   double memory_gib = 0;
+  Bf16Sums bf16_sums = Bf16Sums::kExact;
 
   bool operator==(const DeviceConfig&) const = default;
 };

@@ -310,6 +310,7 @@ std::vector<Key> machine_keys() {
   constexpr auto overlap = &Config::overlap;
   constexpr auto device = &Config::device;
   const Choice<DeviceKind> kinds{{DeviceKind::kCpu, DeviceKind::kCuda}};
+  const Choice<Bf16Sums> sums{{Bf16Sums::kExact, Bf16Sums::kNccl}};
   return {
       key("overlap.input_gradients",
           "sums of input gradients behind the weights' product (docs/overlap.md)", Flag{}, overlap,
@@ -347,6 +348,10 @@ std::vector<Key> machine_keys() {
           "what the tensors of a rank may take, in GiB, as a hard limit; 0: its share of what is "
           "free on its host, or the memory of its GPU",
           kGib, device, &DeviceConfig::memory_gib),
+      key("device.bf16_sums",
+          "how GPUs sum bf16: `exact`, in float with one rounding, or `nccl`, whose own sums round "
+          "at every hop and need no scratch memory",
+          sums, device, &DeviceConfig::bf16_sums),
   };
 }
 

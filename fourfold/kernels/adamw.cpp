@@ -38,10 +38,11 @@ void exchange(const Tensor& a, const Tensor& b, const Tensor& copy) {
   functions_of(a).exchange(a, b, copy);
 }
 
-double sum_of_squares(const Tensor& values) {
+void add_squares(const Tensor& values, const Tensor& sum) {
   FOURFOLD_CHECK(values.is_contiguous());
-  if (values.is_meta()) return 0;
-  return functions_of(values).sum_of_squares(values);
+  FOURFOLD_CHECK(sum.numel() == 1 && sum.scalar_type() == at::kDouble);
+  if (values.is_meta()) return;
+  functions_of(values).add_squares(values, sum);
 }
 
 }  // namespace fourfold::kernels

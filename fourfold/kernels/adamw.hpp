@@ -28,7 +28,8 @@ void adamw(const Tensor& value, const Tensor& gradient, const Tensor& mean, cons
 /// bf16, it gets the new elements of `a`.
 void exchange(const Tensor& a, const Tensor& b, const Tensor& copy);
 
-/// The sum of squares, in double.
-double sum_of_squares(const Tensor& values);
+/// Adds the sum of squares to `sum`, one number of type double on the device of the values: the
+/// host does not wait for it.
+void add_squares(const Tensor& values, const Tensor& sum);
 
 }  // namespace fourfold::kernels

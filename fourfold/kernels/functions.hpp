@@ -28,7 +28,7 @@
 #define FOURFOLD_EACH_KERNEL(X) \
   X(adamw)                      \
   X(exchange)                   \
-  X(sum_of_squares)             \
+  X(add_squares)                \
   X(attention_forward)          \
   X(attention_backward)         \
   X(channel_moments)            \

@@ -7,6 +7,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/kernels/elements.hpp"
 #include "fourfold/kernels/vocabulary.hpp"
+#include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/work.hpp"
 
 namespace fourfold::nn {
@@ -34,7 +35,8 @@ variable_list loss_gradient(const LossCall& call, Tensor values, const Tensor& g
   kernels::softmax_loss_gradient(values, call.sums, call.targets, call.here, call.weight);
   // The gradient is almost always 1, and then the pass over the logits is saved where the host can
   // see it without waiting for a device.
-  if (!gradient.is_cpu() || gradient.item<double>() != 1) values.mul_(gradient);
+  const bool visible = gradient.is_cpu() && !tensor::on_device(gradient);
+  if (!visible || gradient.item<double>() != 1) values.mul_(gradient);
   call.mesh->compute("loss dI", tensor::loop_over(values, 2, 2));
   return {values};
 }

@@ -207,7 +207,7 @@ void FlatGroup::reduce_gradients() {
 void FlatGroup::add_squares_to(const Tensor& sum) {
   reduction_.wait();
   const Tensor counted = zero_ == Zero::kNothing ? part(own_gradients_) : own_gradients_;
-  sum.add_(kernels::sum_of_squares(counted));
+  kernels::add_squares(counted, sum);
   mesh_->compute("norm of gradients", tensor::loop_over(counted, 1, 2));
 }
 

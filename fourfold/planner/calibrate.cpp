@@ -75,6 +75,7 @@ class DeviceProbe {
 
   void set_ranks_here(int ranks) { here_ = ranks; }
   const tensor::Mesh& mesh() const { return mesh_; }
+  const tensor::MemoryMeter& meter() const { return *meter_; }
 
   at::TensorOptions options(at::ScalarType type) const {
     return at::TensorOptions(type).device(mesh_.device());
@@ -261,14 +262,16 @@ cluster::Cluster calibrate(comm::World& world, const CalibrationSpec& spec) {
   result.source = "measured by fourfold calibrate";
   DeviceProbe probe(world, everyone, spec);
   probe.set_ranks_here(result.gpus_per_host);
-  result.device = probe.run();
-  result.network.library = cluster::Library::kFourfold;
-  result.network.measured =
-      measure_groups(world, everyone, result.gpus_per_host, spec.rounds,
-                     probe.short_work(result.device.f32), spec.show, probe.mesh().device());
-  summarise_links(result.network);
-  if (spec.show && world.rank() == 0) spec.show("compute while ranks communicate");
-  result.device.slowdown = slowdown_of(probe, everyone);
+  train::explain_full_gpu("measuring", world.rank(), probe.meter(), {}, [&] {
+    result.device = probe.run();
+    result.network.library = cluster::Library::kFourfold;
+    result.network.measured =
+        measure_groups(world, everyone, result.gpus_per_host, spec.rounds,
+                       probe.short_work(result.device.f32), spec.show, probe.mesh().device());
+    summarise_links(result.network);
+    if (spec.show && world.rank() == 0) spec.show("compute while ranks communicate");
+    result.device.slowdown = slowdown_of(probe, everyone);
+  });
   return result;
 }
 

@@ -31,14 +31,17 @@ MainMemoryIsDevice::~MainMemoryIsDevice() {
   main_memory_is_device = before_;
 }
 
+bool on_device(const Tensor& tensor) {
+  return tensor.is_cuda() || (tensor.is_cpu() && main_memory_is_device);
+}
+
 comm::View view(const Tensor& tensor) {
   FOURFOLD_CHECK(tensor.is_contiguous(), "only contiguous tensors are communicated");
   void* data = tensor.is_meta() ? nullptr : tensor.data_ptr();
-  const bool device = tensor.is_cuda() || (tensor.is_cpu() && main_memory_is_device);
   return {.data = data,
           .count = tensor.numel(),
           .dtype = dtype_of(tensor.scalar_type()),
-          .memory = device ? comm::Memory::kDevice : comm::Memory::kHost};
+          .memory = on_device(tensor) ? comm::Memory::kDevice : comm::Memory::kHost};
 }
 
 Pending all_gather(const comm::Communicator& comm, const Tensor& in, comm::Priority priority) {

@@ -48,13 +48,17 @@ class [[nodiscard]] Pending {
   comm::Work work_;  // last member: destroyed first, and waits before tensors are freed
 };
 
+/// Whether the memory of a tensor is that of a device, which the host must not read in a step.
+bool on_device(const Tensor& tensor);
+
 /// A view of a tensor, which must be contiguous. The caller keeps it alive until the operation is
 /// waited for. It says whether the tensor lies in main memory or in that of a GPU, which decides
 /// who communicates.
 comm::View view(const Tensor& tensor);
 
-/// While it lives, tensors in main memory are communicated by the device of the world, for the
-/// calling thread: so a stand-in for a device runs all that a GPU would.
+/// While it lives, main memory counts as memory of the device for the calling thread, and tensors
+/// there are communicated by the device of the world: so a stand-in for a device runs all that a
+/// GPU would.
 class [[nodiscard]] MainMemoryIsDevice {
  public:
   MainMemoryIsDevice();

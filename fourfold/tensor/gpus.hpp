@@ -31,9 +31,14 @@ struct Gpus {
 };
 Gpus find_gpus();
 
+struct GpuUse {
+  int index = 0;                ///< in the list
+  Bytes limit;                  ///< what tensors may take of its memory; 0: all of it
+  bool exact_bf16_sums = true;  ///< in float with one rounding, not NCCL's own
+};
+
 /// Makes the calling thread, which is a rank of the world, compute on this GPU, and the world
-/// communicate between its GPUs. Tensors may take `limit` of its memory; 0: all of it. May be
-/// called again with the same GPU.
-c10::Device use_gpu(comm::World& world, int index, Bytes limit);
+/// communicate between its GPUs. May be called again with the same GPU.
+c10::Device use_gpu(comm::World& world, const GpuUse& use);
 
 }  // namespace fourfold::tensor

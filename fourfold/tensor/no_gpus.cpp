@@ -9,7 +9,7 @@ Gpus find_gpus() {
   return {.backend = "", .missing = "this program was built for the processor alone", .list = {}};
 }
 
-c10::Device use_gpu(comm::World& /*world*/, int /*index*/, Bytes /*limit*/) {
+c10::Device use_gpu(comm::World& /*world*/, const GpuUse& /*use*/) {
   throw InvariantError("a GPU is used in a program without one");
 }
 

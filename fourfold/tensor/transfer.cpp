@@ -4,15 +4,27 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 
+#include "fourfold/kernels/bring.hpp"
+
 namespace fourfold::tensor {
 
+namespace {
+
+thread_local std::int64_t reads = 0;
+
+}  // namespace
+
 Tensor upload(const Mesh& mesh, const Tensor& tensor) {
-  if (mesh.device() == mesh.host()) return tensor;
-  return tensor.pin_memory().to(mesh.device(), /*non_blocking=*/true);
+  return mesh.device() == mesh.host() ? tensor : kernels::bring(tensor, mesh.device());
 }
 
 Tensor download(const Tensor& tensor) {
+  ++reads;
   return tensor.is_meta() ? tensor : tensor.cpu();
+}
+
+std::int64_t host_reads() {
+  return reads;
 }
 
 void wait_for_device(c10::Device device) {

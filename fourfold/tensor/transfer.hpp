@@ -17,6 +17,10 @@ Tensor upload(const Mesh& mesh, const Tensor& tensor);
 /// The tensor in main memory. Waits until the device has computed it. A meta tensor stays one.
 Tensor download(const Tensor& tensor);
 
+/// How many times the calling thread has called `download`. In training there is one for each step,
+/// since the device has nothing to do while the host waits for it.
+std::int64_t host_reads();
+
 /// Returns when the device has done what this thread has given it, for those who measure it.
 void wait_for_device(c10::Device device);
 

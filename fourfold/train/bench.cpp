@@ -10,6 +10,7 @@
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/train/all_ranks.hpp"
 #include "fourfold/train/device.hpp"
+#include "fourfold/train/dry_run.hpp"
 #include "fourfold/train/gpu.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/settle.hpp"
@@ -141,9 +142,7 @@ struct Machine {
 
 /// Trains with one strategy.
 void measure(BenchRow& row, comm::World& world, const Config& config, const Dataset& data,
-             std::int64_t steps, const Machine& machine) {
-  tensor::MemoryMeter meter(type_of(config.device));
-  const tensor::MemoryMeter::Counting counting(meter);
+             std::int64_t steps, const Machine& machine, tensor::MemoryMeter& meter) {
   Device device(world, config.device, meter);
   const Recipe recipe = recipe_of(config);
   const Mesh mesh(world, grid::Grid(config.parallel.sizes, config.parallel.placement),
@@ -233,7 +232,14 @@ void measure_plan(BenchRow& row, comm::World& world, const Config& config, const
   row.sizes = config.parallel.sizes;
   row.passes = config.train.batch / config.train.micro_batch;
   row.chunks = config.parallel.chunks;
-  measure(row, world, config, data, steps, machine);
+  tensor::MemoryMeter meter(type_of(config.device));
+  const tensor::MemoryMeter::Counting counting(meter);
+  const auto expected = [&] {
+    const grid::Grid grid(config.parallel.sizes, config.parallel.placement);
+    return dry_run(grid, world.rank(), recipe_of(config)).peak();
+  };
+  explain_full_gpu(row.strategy, world.rank(), meter, expected,
+                   [&] { measure(row, world, config, data, steps, machine, meter); });
 }
 
 }  // namespace

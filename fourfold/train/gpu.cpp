@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include <c10/util/Exception.h>
+
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/grid/grid.hpp"
@@ -79,7 +81,9 @@ c10::Device open_device(comm::World& world, const config::DeviceConfig& config) 
   if (!gpu.misfit.empty()) throw ConfigError(gpu.misfit);
   const std::string shared = shared_gpu(exchange(world, gpu.bus));
   if (!shared.empty()) throw ConfigError(shared);
-  return tensor::use_gpu(world, index, memory_of_device(config));
+  return tensor::use_gpu(world, {.index = index,
+                                 .limit = memory_of_device(config),
+                                 .exact_bf16_sums = config.bf16_sums == config::Bf16Sums::kExact});
 }
 
 Bytes gpu_memory() {
@@ -113,17 +117,30 @@ std::string shared_gpu(const std::vector<ChosenGpu>& of_ranks) {
   return {};
 }
 
-std::string describe_full_gpu(int rank, const tensor::MemoryUse& use, Bytes expected) {
+std::string describe_full_gpu(int rank, const tensor::MemoryUse& use,
+                              const std::optional<Bytes>& expected) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
     const auto kind = static_cast<tensor::MemoryClass>(i);
     parts.push_back(concat(to_string(kind), " ", use[kind]));
   }
   return concat("rank ", rank, " has no room left on its GPU: its tensors take ", use.total(), " (",
-                join(parts, ", "), "), and a dry run expects at most ", expected,
+                join(parts, ", "), ")",
+                expected ? concat(", and a dry run expects at most ", *expected) : std::string(),
                 "; the rest is taken by NCCL, by libraries, by gaps between tensors or by other "
                 "programs. Use more ranks, a smaller train.micro_batch or "
                 "train.checkpoint_activations = true");
+}
+
+void explain_full_gpu(const std::string& during, int rank, const tensor::MemoryMeter& meter,
+                      const std::function<Bytes()>& expected, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const c10::OutOfMemoryError&) {
+    const std::optional<Bytes> planned = expected ? std::optional(expected()) : std::nullopt;
+    throw Error(
+        concat(during, during.empty() ? "" : ": ", describe_full_gpu(rank, meter.now(), planned)));
+  }
 }
 
 }  // namespace fourfold::train

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,12 @@ std::string shared_gpu(const std::vector<ChosenGpu>& of_ranks);
 
 /// What the user should know when a GPU has no room for a tensor. `expected` is what a dry run says
 /// that the tensors of this rank need.
-std::string describe_full_gpu(int rank, const tensor::MemoryUse& use, Bytes expected);
+std::string describe_full_gpu(int rank, const tensor::MemoryUse& use,
+                              const std::optional<Bytes>& expected);
+
+/// Calls `body`. If a GPU has no room for a tensor there, throws an Error that says so in one line.
+/// It begins with `during`, unless that is empty. `expected` may be empty, too.
+void explain_full_gpu(const std::string& during, int rank, const tensor::MemoryMeter& meter,
+                      const std::function<Bytes()>& expected, const std::function<void()>& body);
 
 }  // namespace fourfold::train

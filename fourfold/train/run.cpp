@@ -157,10 +157,11 @@ class Run {
  private:
   void make_trainer() {
     const comm::LongWork long_work = world_->long_work("making the model");
-    trainer_.emplace(*mesh_, recipe_, [this](const model::Part& part) {
+    const auto fill = [this](const model::Part& part) {
       const std::string& weights = spec_.config.train.init_from;
       if (loads_weights()) checkpoint::load_weights(*recipe_.model, part, weights);
-    });
+    };
+    with_gpu("making the model", [&] { trainer_.emplace(*mesh_, recipe_, fill); });
   }
 
   /// A checkpoint replaces the weights that a run began with.
@@ -273,14 +274,19 @@ class Run {
   }
 
   StepResult train_step(std::int64_t number, const ReadSample& read) {
-    try {
-      return trainer_->step(number, read, checkpoints_->votes(number, launch::stop_requested()),
-                            [&] { compare(number); });
-    } catch (const c10::OutOfMemoryError&) {
-      const tensor::MemoryUse use = meter_->now();
-      const Bytes expected = dry_run(mesh_->grid(), world_->rank(), recipe_).peak();
-      throw Error(concat("step ", number, ": ", describe_full_gpu(world_->rank(), use, expected)));
-    }
+    StepResult result;
+    with_gpu(concat("step ", number), [&] {
+      result = trainer_->step(number, read, checkpoints_->votes(number, launch::stop_requested()),
+                              [&] { compare(number); });
+    });
+    return result;
+  }
+
+  /// A GPU that has no room is explained with what a dry run expects.
+  void with_gpu(const std::string& during, const std::function<void()>& body) {
+    explain_full_gpu(
+        during, world_->rank(), *meter_,
+        [this] { return dry_run(mesh_->grid(), world_->rank(), recipe_).peak(); }, body);
   }
 
   /// A rank that does not answer for longer than a step, and half a second, is not only late.
@@ -338,8 +344,11 @@ class Run {
     trainer_->finish();
     take_counts();
     const comm::LongWork announced = world_->long_work("validating");
-    const double loss =
-        trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
+    double loss = 0;
+    with_gpu("validating", [&] {
+      loss =
+          trainer_->validate(validation_passes(data_, spec_.config.train), read_validation(data_));
+    });
     world_->reset_counters();  // it does not belong to training
     record_.validation(number, loss);
   }
@@ -348,7 +357,9 @@ class Run {
     trainer_->finish();
     take_counts();
     const comm::LongWork announced = world_->long_work("drawing pictures");
-    const formats::Picture picture = draw_picture(*mesh_, *trainer_, spec_.config.train.seed);
+    formats::Picture picture;
+    with_gpu("drawing pictures",
+             [&] { picture = draw_picture(*mesh_, *trainer_, spec_.config.train.seed); });
     world_->reset_counters();  // it does not belong to training
     record_.picture(number, picture);
   }
@@ -391,13 +402,13 @@ void forget_other_grid(config::Config& config, int ranks) {
 bool run(comm::World& world, RunSpec spec, const Console& console) {
   tensor::MemoryMeter meter(type_of(spec.config.device));
   const tensor::MemoryMeter::Counting counting(meter);
-  Run run(world, std::move(spec), console, meter);
-  if (!run.train()) {
-    run.stop();
-    return false;
-  }
-  run.finish();
-  return true;
+  bool ended = false;
+  explain_full_gpu("", world.rank(), meter, {}, [&] {
+    Run run(world, std::move(spec), console, meter);
+    ended = run.train();
+    ended ? run.finish() : run.stop();
+  });
+  return ended;
 }
 
 }  // namespace fourfold::train

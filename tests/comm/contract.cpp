@@ -34,7 +34,7 @@ void check_reductions(const Communicator& comm, std::int64_t n, Priority priorit
   findings.expect_values(data, "all_reduce " + name, all);
 
   const auto in = filled<T>(n * p, own);
-  std::vector<T> out(static_cast<std::size_t>(n));
+  Values<T> out(static_cast<std::size_t>(n));
   comm.reduce_scatter(view(in), view(out), op, priority).wait();
   findings.expect_values(out, "reduce_scatter " + name, all_of_chunk);
   findings.expect_values(in, "input of reduce_scatter " + name, own);
@@ -43,12 +43,12 @@ void check_reductions(const Communicator& comm, std::int64_t n, Priority priorit
   const auto chunk =
       std::span(in_place).subspan(static_cast<std::size_t>(r * n), static_cast<std::size_t>(n));
   comm.reduce_scatter(view(in_place), view(chunk), op, priority).wait();
-  findings.expect_values(std::vector<T>(chunk.begin(), chunk.end()),
-                         "reduce_scatter in place " + name, all_of_chunk);
+  findings.expect_values(Values<T>(chunk.begin(), chunk.end()), "reduce_scatter in place " + name,
+                         all_of_chunk);
 
   const int root = p / 2;
   const auto part = filled<T>(n, own);
-  std::vector<T> result(r == root ? static_cast<std::size_t>(n) : 0);
+  Values<T> result(r == root ? static_cast<std::size_t>(n) : 0);
   comm.reduce(view(part), view(result), root, op, priority).wait();
   findings.expect_values(result, "reduce " + name, all);
   findings.expect_values(part, "input of reduce " + name, own);
@@ -63,11 +63,11 @@ void check_movements(const Communicator& comm, std::int64_t n, Priority priority
   const auto gathered = [&](std::int64_t i) { return value_at(static_cast<int>(i / n), i % n); };
 
   const auto in = filled<T>(n, own);
-  std::vector<T> out(static_cast<std::size_t>(n * p));
+  Values<T> out(static_cast<std::size_t>(n * p));
   comm.all_gather(view(in), view(out), priority).wait();
   findings.expect_values(out, "all_gather " + name, gathered);
 
-  std::vector<T> in_place(static_cast<std::size_t>(n * p));
+  Values<T> in_place(static_cast<std::size_t>(n * p));
   const auto place =
       std::span(in_place).subspan(static_cast<std::size_t>(r * n), static_cast<std::size_t>(n));
   std::copy(in.begin(), in.end(), place.begin());
@@ -83,7 +83,7 @@ void check_movements(const Communicator& comm, std::int64_t n, Priority priority
   if (p == 1) return;
   const int next = (r + 1) % p;
   const int previous = (r + p - 1) % p;
-  std::vector<T> received(static_cast<std::size_t>(n));
+  Values<T> received(static_cast<std::size_t>(n));
   auto send = comm.send(view(in), next, priority);
   comm.recv(view(received), previous, priority).wait();
   send.wait();
@@ -199,15 +199,15 @@ void check_many_groups(comm::World& world, const grid::Grid& grid, int rounds) {
     comms.push_back(world.communicator(grid.group(axes, world.rank())));
   }
   Findings findings;
-  std::vector<std::vector<float>> sums;
-  std::vector<std::vector<double>> gathers;
+  std::vector<Values<float>> sums;
+  std::vector<Values<double>> gathers;
   std::vector<comm::Work> works;
   sums.reserve(static_cast<std::size_t>(rounds) * comms.size());
   gathers.reserve(static_cast<std::size_t>(rounds) * comms.size());
   const auto count_of = [](int round, std::size_t k) {
     return static_cast<std::int64_t>(1 + 1234 * round * (k + 1));
   };
-  std::vector<std::vector<double>> inputs;
+  std::vector<Values<double>> inputs;
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t k = 0; k < comms.size(); ++k) {
       const auto own = [&](std::int64_t i) { return value_at(comms[k].rank(), i + round); };

@@ -86,7 +86,7 @@ template <class T>
 void check_sums(const Communicator& comm, std::int64_t n, Findings& findings) {
   const int p = comm.size();
   const auto rough_part = [&](std::int64_t count) {
-    std::vector<T> values;
+    Values<T> values;
     for (std::int64_t i = 0; i < count; ++i) {
       if constexpr (std::is_same_v<T, BFloat16>) {
         values.push_back(to_bfloat16(part_of<T>(comm.rank(), i)));
@@ -96,10 +96,10 @@ void check_sums(const Communicator& comm, std::int64_t n, Findings& findings) {
     }
     return values;
   };
-  std::vector<T> all = rough_part(n);
+  Values<T> all = rough_part(n);
   comm.all_reduce(view(all)).wait();
-  const std::vector<T> in = rough_part(n * p);
-  std::vector<T> own(static_cast<std::size_t>(n));
+  const Values<T> in = rough_part(n * p);
+  Values<T> own(static_cast<std::size_t>(n));
   comm.reduce_scatter(view(in), view(own)).wait();
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -133,7 +133,7 @@ void check_list(comm::World& world, const Communicator& comm,
   const int r = comm.rank();
   const auto own = [&](std::int64_t i) { return value_at(r, i); };
   Findings findings;
-  std::vector<std::vector<float>> reduced, in, gathered, wide, scattered, sent, summed;
+  std::vector<Values<float>> reduced, in, gathered, wide, scattered, sent, summed;
   for (const std::int64_t n : sizes) {
     reduced.push_back(filled<float>(n, own));
     in.push_back(filled<float>(n, own));
@@ -199,7 +199,7 @@ void check_pairs(comm::World& world) {
   const std::int64_t n = 90001;
   std::vector<Communicator::Sending> sends;
   std::vector<Communicator::Receiving> receives;
-  std::vector<std::vector<float>> out(static_cast<std::size_t>(p * kMessages));
+  std::vector<Values<float>> out(static_cast<std::size_t>(p * kMessages));
   auto in = out;
   for (int k = 0; k < kMessages; ++k) {
     for (int peer = 0; peer < p; ++peer) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -24,8 +26,27 @@ T from_int(std::int64_t value) {
   }
 }
 
-/// The memory that the buffers of the cases lie in. Set it before the ranks run.
+/// The memory that the buffers of the cases lie in, and where it comes from: the host must be able
+/// to read and write it, too. Set these before the ranks run.
 inline comm::Memory contract_memory = comm::Memory::kHost;
+inline void* (*contract_take)(std::size_t bytes) = [](std::size_t bytes) {
+  return ::operator new(bytes);
+};
+inline void (*contract_give_back)(void* memory) = [](void* memory) { ::operator delete(memory); };
+
+template <class T>
+struct ContractAllocator {
+  using value_type = T;
+  ContractAllocator() = default;
+  template <class Other>
+  explicit ContractAllocator(const ContractAllocator<Other>& /*other*/) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(contract_take(count * sizeof(T))); }
+  void deallocate(T* memory, std::size_t /*count*/) { contract_give_back(memory); }
+  bool operator==(const ContractAllocator& /*other*/) const { return true; }
+};
+/// A buffer of a case.
+template <class T>
+using Values = std::vector<T, ContractAllocator<T>>;
 
 auto view(auto&& values) {
   auto made = comm::view(values);
@@ -48,8 +69,8 @@ inline std::int64_t reduced_at(int ranks, std::int64_t i, comm::ReduceOp op) {
 }
 
 template <class T>
-std::vector<T> filled(std::int64_t count, const auto& function) {
-  std::vector<T> values(static_cast<std::size_t>(count));
+Values<T> filled(std::int64_t count, const auto& function) {
+  Values<T> values(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     values[static_cast<std::size_t>(i)] = from_int<T>(function(i));
   }
@@ -60,7 +81,7 @@ std::vector<T> filled(std::int64_t count, const auto& function) {
 class Findings {
  public:
   template <class T>
-  void expect_values(const std::vector<T>& values, const std::string& what, const auto& function) {
+  void expect_values(const Values<T>& values, const std::string& what, const auto& function) {
     for (std::size_t i = 0; i < values.size() && first_.empty(); ++i) {
       if (!(values[i] == from_int<T>(function(static_cast<std::int64_t>(i))))) {
         first_ = concat(what, ": element ", i, " of ", values.size(), " is wrong");

@@ -198,8 +198,8 @@ class Lockstep {
   schedule::Reach reach_;
   Network network_;
   std::deque<Rank> ranks_;
-  std::vector<std::vector<T>> in_;
-  std::vector<std::vector<T>> out_;
+  std::vector<Values<T>> in_;
+  std::vector<Values<T>> out_;
 };
 
 template <class T>

@@ -1,5 +1,6 @@
 // The contract on the NCCL backend, over the stand-in for GPUs.
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -106,6 +107,32 @@ TEST(NcclContractSums, OfBf16AreRoundedOnce) {
       expect_on_all_ranks(world, right, "a sum is not as documented");
     });
   }
+}
+
+/// Whoever opens the device may say where the memory of these sums comes from.
+TEST(NcclContractSums, TakeTheirMemoryFromTheCaller) {
+  std::atomic<std::int64_t> taken = 0;
+  std::atomic<std::int64_t> held = 0;
+  const auto take = [&](std::size_t bytes, comm::nccl::Stream stream) {
+    void* memory = nullptr;
+    stand_in::api().allocate(&memory, bytes, stream);
+    taken += static_cast<std::int64_t>(bytes);
+    ++held;
+    return memory;
+  };
+  const auto give_back = [&](void* memory, comm::nccl::Stream stream) {
+    --held;
+    stand_in::api().release(memory, stream);
+  };
+  on_devices(2, {},
+             [](comm::World& world) {
+               const comm::Communicator all = world.communicator(everyone(world));
+               std::vector<BFloat16> data(100, to_bfloat16(1));
+               all.all_reduce(view(data)).wait();
+             },
+             {.scratch = {take, give_back}});
+  EXPECT_EQ(taken, 2 * 50 * 2);  // half of the elements on each rank, of two bytes
+  EXPECT_EQ(held, 0);
 }
 
 TEST(NcclContractSums, OfBf16CanBeTheLibrarys) {

@@ -90,6 +90,7 @@ kind = "cpu"
 gflops = 2.5
 gbytes_per_second = 4.0
 memory_gib = 1.5
+bf16_sums = "nccl"
 )";
 
 Config everything() {
@@ -110,7 +111,7 @@ Config everything() {
                        3,
                        {Axis::kData, Axis::kZ, Axis::kPipe, Axis::kX, Axis::kY}},
           .overlap = {false, true, false, true, false, false, true, 3, 0, 5},
-          .device = {config::DeviceKind::kCpu, 2.5, 4, 1.5}};
+          .device = {config::DeviceKind::kCpu, 2.5, 4, 1.5, config::Bf16Sums::kNccl}};
 }
 
 class Read : public ConfigTest {};

@@ -64,6 +64,12 @@ TEST_F(Refuse, EmulatedGpus) {
   EXPECT_NO_THROW(read(kSmall, {"device.kind=cuda"}));
 }
 
+TEST_F(Refuse, OtherSumsOfBf16) {
+  EXPECT_EQ(after("[device]\nbf16_sums = \"float\"\n"),
+            "gpt.toml:10: device.bf16_sums = \"float\" must be \"exact\" or \"nccl\"");
+  EXPECT_NO_THROW(read(kSmall, {"device.bf16_sums=nccl"}));
+}
+
 TEST_F(Refuse, Syntax) {
   EXPECT_EQ(after("[train]\nsteps = \n"),
             "gpt.toml:10: 'steps =' is not valid TOML: Error while parsing key-value pair: "

@@ -8,10 +8,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "install_test: $*" >&2; exit 1; }
 
+# Projects outside the tree compile with the libtorch of the build, which may be named by a prefix.
+prefixes=$(sed -n 's/^CMAKE_PREFIX_PATH:[A-Z]*=//p' "$build/CMakeCache.txt")
+
 # Nothing may depend on the place that it was installed to.
 cmake --install "$build" --prefix "$work/staged" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 mv "$work/staged" "$work/prefix"
 prefix=$work/prefix
+prefixes="$prefix;$prefixes"
 if grep -rlF -e "$source" -e "$build" -e "$work" "$prefix/lib/cmake"; then fail "these files know the tree"; fi
 
 # Runs a program, and expects that it has loaded the module of the installation.
@@ -61,7 +65,7 @@ done
 (cd "$source/examples" && find . -type f) | while read -r file; do
   [ -f "$docs/examples/$file" ] || fail "examples/$file is not installed"
 done
-cmake -S "$docs/examples" -B "$work/examples-build" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
+cmake -S "$docs/examples" -B "$work/examples-build" -G "$generator" -DCMAKE_PREFIX_PATH="$prefixes" \
   -DCMAKE_BUILD_TYPE=None >"$work/log" || { cat "$work/log"; fail "the examples are not configured"; }
 for example in 01_grid_and_collective 03_matrix_products 07_ranks_of_mpi; do
   cmake --build "$work/examples-build" --target $example >"$work/log" || { cat "$work/log"; fail "no $example"; }
@@ -88,7 +92,7 @@ cat >"$work/user/user.cpp" <<'CODE'
 
 int main() { fourfold::data::sentencepiece_module::library(); }
 CODE
-cmake -S "$work/user" -B "$work/user-build" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
+cmake -S "$work/user" -B "$work/user-build" -G "$generator" -DCMAKE_PREFIX_PATH="$prefixes" >"$work/log" 2>&1 &&
   cmake --build "$work/user-build" >>"$work/log" 2>&1 || { cat "$work/log"; fail "the user's project is not built"; }
 expect_module "$work/user-build/user"
 echo "installed, moved and used"

@@ -102,9 +102,13 @@ TEST(AdamW, SumOfSquares) {
   const Tensor values = at::randn({10007}, at::kFloat);
   const double expected = values.to(at::kDouble).square().sum().item<double>();
   in_every_way(Choice::kVectors, [&](bool) {
-    EXPECT_NEAR(kernels::sum_of_squares(values), expected, 1e-9 * expected);
+    const Tensor sum = at::zeros({}, at::kDouble).add_(7);
+    kernels::add_squares(values, sum);
+    EXPECT_NEAR(sum.item<double>(), 7 + expected, 1e-9 * expected);
   });
-  EXPECT_EQ(kernels::sum_of_squares(at::empty({0}, at::kFloat)), 0);
+  const Tensor of_nothing = at::zeros({}, at::kDouble);
+  kernels::add_squares(at::empty({0}, at::kFloat), of_nothing);
+  EXPECT_EQ(of_nothing.item<double>(), 0);
 }
 
 }  // namespace

@@ -249,7 +249,8 @@ Results adamw(ScalarType of_tensors) {
   const kernels::AdamStep step{
       .rate = 0.01, .decay = 0.1, .gradient_scale = 0.7, .step = 3, .mean_decay = 0.75};
   kernels::adamw(value, some(type), mean, square, copy, step, value_mean);
-  const Tensor squares = at::full({1}, kernels::sum_of_squares(value), at::kDouble);
+  const Tensor squares = at::zeros({1}, at::kDouble);
+  kernels::add_squares(value, squares);
   return {value, mean, square, value_mean, squares};
 }
 

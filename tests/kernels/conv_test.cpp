@@ -77,7 +77,9 @@ void check(const ConvShape& shape, std::int64_t samples, std::int64_t in, std::i
   const auto master = type == at::kBFloat16 ? at::kFloat : type;
   Tensor sum = weight.grad().to(master, false, true);
   kernels::conv_weight_gradient(sum, dy, x, shape, Into::kSum);
-  EXPECT_LE(error(sum, 2 * weight.grad()), tolerance);
+  // libtorch's operations, which GPUs take, add in float without rounding to bf16 before.
+  const bool in_float = takes_special_way(Choice::kKernels) && type == at::kBFloat16;
+  EXPECT_LE(error(sum, 2 * weight.grad()), in_float ? 1e-6 : tolerance);
 }
 
 void check_all(at::ScalarType type, double tolerance) {

@@ -38,7 +38,10 @@ enum class Mistake {
   kEarlyRecord,         ///< an event is recorded before the operation that it is to follow
   kOtherCount,          ///< device 0 sums one element less
   kNoGroupEnd,          ///< device 0 does not launch a group
-  kAbortMisses          ///< device 0 does not abort its communicators
+  kAbortMisses,         ///< device 0 does not abort its communicators
+  kNeverSettles,        ///< the calls of device 0 to a communicator are under way for ever
+  kCallBlocks,          ///< a call of device 0 returns when its communicator is aborted
+  kNeverFinalized       ///< the communicators of device 0 cannot be destroyed in peace
 };
 
 /// While it lives, the functions of `api` work; there is one at a time. All streams and

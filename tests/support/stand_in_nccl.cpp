@@ -58,6 +58,7 @@ struct Meeting {
 struct Shared {
   int size = 0;
   std::atomic<int> joined{0};
+  std::atomic<int> finalized{0};
   std::mutex mutex;
   std::map<std::uint64_t, Meeting> meetings;
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<Post>>> mail;
@@ -72,6 +73,8 @@ struct CommState {
   std::atomic<std::uint64_t> finished{0};
   std::atomic<bool> aborted{false};
   std::atomic<bool> destroyed{false};
+  std::atomic<bool> called{false};
+  std::atomic<bool> finalized{false};
   Known known;
 };
 
@@ -307,6 +310,7 @@ int add(Call call, Comm comm, Stream stream) {
       !std::exchange(device.spoiled, true)) {
     --call.count;
   }
+  call.comm->called = true;
   grouped.push_back(call);
   return depth > 0 ? kSuccess : submit();
 }
@@ -331,7 +335,10 @@ int state_of(Comm comm, int* found) {
   const auto& of = *static_cast<CommState*>(comm);
   // Relaxed: whoever asks learns nothing of what streams have done.
   const bool waits = of.shared->joined.load(std::memory_order_relaxed) < of.shared->size;
-  *found = waits ? kInProgress : kSuccess;
+  const bool hangs = state().mistake == Mistake::kNeverSettles && of.device == 0 && of.called;
+  const bool closes = of.finalized && (of.shared->finalized < of.shared->size ||
+                                       state().mistake == Mistake::kNeverFinalized);
+  *found = waits || hangs || closes ? kInProgress : kSuccess;
   return kSuccess;
 }
 
@@ -350,6 +357,10 @@ int end_group() {
       grouped.clear();
       return kSuccess;
     }
+  }
+  if (state().mistake == Mistake::kCallBlocks && !grouped.empty()) {
+    const CommState& comm = *grouped.front().comm;
+    if (comm.device == 0) wait_in(comm, "a call that blocks", [] { return false; });
   }
   return submit();
 }
@@ -383,8 +394,15 @@ void fill_nccl(Api& api) {
   };
   api.comm_create = create;
   api.comm_state = state_of;
+  api.comm_finalize = [](Comm comm) {
+    auto& of = *static_cast<CommState*>(comm);
+    if (!of.finalized.exchange(true)) ++of.shared->finalized;
+    return kInProgress;
+  };
   api.comm_destroy = [](Comm comm) {
-    static_cast<CommState*>(comm)->destroyed = true;
+    auto& of = *static_cast<CommState*>(comm);
+    FOURFOLD_CHECK(of.finalized, "a communicator is destroyed before it is finalized");
+    of.destroyed = true;
     return kSuccess;
   };
   api.comm_abort = abort_comm;

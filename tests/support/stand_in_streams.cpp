@@ -154,6 +154,13 @@ void enqueue(StreamState& stream, const std::string& name, const std::vector<Ran
 
 namespace {
 
+/// CUDA would use the device that the thread has chosen, or else the first.
+void expect_device(int device, const char* what) {
+  if (device == chosen_device) return;
+  state().fault(
+      concat("a thread that has chosen device ", chosen_device, " ", what, " device ", device));
+}
+
 int record(Event event, Stream stream) {
   EventState& to = event_of(event);
   StreamState& on = real(stream);
@@ -197,6 +204,7 @@ int wait(Stream stream, Event event) {
 
 int query(Event event) {
   EventState& of = event_of(event);
+  expect_device(of.device, "asks for an event of");
   if (state().stuck) return kUnknownError;
   return of.done.load(std::memory_order_acquire) < of.recorded ? kNotReady : kSuccess;
 }
@@ -214,6 +222,7 @@ int synchronize(Event event) {
 }
 
 int elapsed(float* milliseconds, Event from, Event to) {
+  expect_device(event_of(to).device, "asks for a time of");
   *milliseconds =
       static_cast<float>(static_cast<double>(event_of(to).at - event_of(from).at) * 1e-6);
   return kSuccess;
@@ -269,6 +278,7 @@ void fill_streams(comm::nccl::Api& api) {
   };
   api.stream_wait = wait;
   api.stream_synchronize = [](Stream stream) {
+    expect_device(real(stream).device, "waits for a stream of");
     // The event is left to streams that may still record it after a hang.
     auto* event = new EventState;
     record(event, stream);

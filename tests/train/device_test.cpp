@@ -3,13 +3,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <set>
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include "fourfold/comm/self/self.hpp"
 #include "fourfold/model/llama.hpp"
 #include "fourfold/model/unet.hpp"
 #include "fourfold/tensor/collectives.hpp"
+#include "fourfold/tensor/transfer.hpp"
 #include "fourfold/train/trainer.hpp"
 
 #include "tests/model/unet_reference.hpp"
@@ -146,6 +151,68 @@ TEST(TrainingOnADevice, FollowsOneRankWhateverTheDelays) {
 
 TEST(TrainingOnADevice, HangsNowhereWithThreeOperationsAtOnce) {
   for (const Way& way : ways()) expect_follows(way, 4, 3);
+}
+
+/// Notes the operations of libtorch, in all threads, whose results the host reads, for which it
+/// waits for a device.
+class Readers {
+ public:
+  Readers() {
+    names().clear();
+    handle_ = at::addGlobalCallback(at::RecordFunctionCallback(see).scopes(
+        {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  }
+  Readers(const Readers&) = delete;
+  Readers& operator=(const Readers&) = delete;
+  ~Readers() { at::removeCallback(handle_); }
+
+  static std::vector<std::string> found() {
+    const std::lock_guard lock(mutex());
+    return {names().begin(), names().end()};
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::set<std::string>& names() {
+    static std::set<std::string> all;
+    return all;
+  }
+  static std::unique_ptr<at::ObserverContext> see(const at::RecordFunction& function) {
+    const std::string name = function.name();
+    for (const char* reader : {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero",
+                               "aten::equal", "aten::nonzero", "aten::masked_select"}) {
+      const std::lock_guard lock(mutex());
+      if (name == reader) names().insert(name);
+    }
+    return nullptr;
+  }
+
+  at::CallbackHandle handle_;
+};
+
+TEST(TrainingOnADevice, ReadsFromTheDeviceOnceAStep) {
+  for (const Way& way : {ways()[1], ways()[4], ways()[8], ways()[10]}) {
+    const Recipe recipe = recipe_of(way);
+    const stand_in::Machine machine({.resident = 64});
+    const grid::Grid grid(way.sizes);
+    const Readers readers;
+    on_threads(grid.ranks(), [&](comm::World& world) {
+      stand_in::use_device(world);
+      const tensor::MainMemoryIsDevice on_device;
+      const tensor::Mesh mesh(world, grid, recipe.overlap);
+      train::Trainer trainer(mesh, recipe);
+      for (std::int64_t i = 1; i <= kSteps; ++i) {
+        const std::int64_t before = tensor::host_reads();
+        trainer.step(i, read);
+        expect_on_all_ranks(world, tensor::host_reads() == before + 1, name_of(way));
+      }
+      trainer.finish();
+    });
+    EXPECT_EQ(Readers::found(), std::vector<std::string>()) << name_of(way);
+  }
 }
 
 }  // namespace

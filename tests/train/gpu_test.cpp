@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fourfold/train/gpu.hpp"
 
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include "fourfold/base/error.hpp"
@@ -83,6 +84,27 @@ TEST(Gpu, ThatIsFullIsDescribedByClass) {
   EXPECT_NE(said.find("workspace 1.00 GiB), and a dry run expects at most 2.00 GiB; the rest"),
             std::string::npos)
       << said;
+}
+
+TEST(Gpu, ThatIsFullIsOneLineWhereverItHappens) {
+  const tensor::MemoryMeter meter;
+  const auto said = [&](const std::string& during, const std::function<Bytes()>& expected) {
+    try {
+      train::explain_full_gpu(during, 3, meter, expected, [] {
+        throw c10::OutOfMemoryError({"allocate", "memory.cpp", 1}, "no memory\nand where");
+      });
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  const std::string begin = "rank 3 has no room left on its GPU: its tensors take 0 B (";
+  EXPECT_EQ(said("validating", [] { return Bytes(5); }).find("validating: " + begin), 0U);
+  EXPECT_NE(said("validating", [] { return Bytes(5); }).find("expects at most 5 B"),
+            std::string::npos);
+  EXPECT_EQ(said("", {}).find(begin), 0U);
+  EXPECT_EQ(said("", {}).find("dry run"), std::string::npos);
+  EXPECT_EQ(said("", {}).find('\n'), std::string::npos);
 }
 
 }  // namespace

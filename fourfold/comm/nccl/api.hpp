@@ -61,8 +61,9 @@ struct Api {
   int (*get_unique_id)(UniqueId* id) = nullptr;
   int (*comm_create)(Comm* comm, int size, const UniqueId& id, int rank, int max_ctas) = nullptr;
   int (*comm_state)(Comm comm, int* state) = nullptr;
-  int (*comm_destroy)(Comm comm) = nullptr;  ///< waits for the other members
-  int (*comm_abort)(Comm comm) = nullptr;    ///< waits for kernels to give up
+  int (*comm_finalize)(Comm comm) = nullptr;  ///< under way until all members have called it
+  int (*comm_destroy)(Comm comm) = nullptr;   ///< of one that is finalized
+  int (*comm_abort)(Comm comm) = nullptr;     ///< waits for kernels to give up
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
   int (*all_reduce)(const void* in, void* out, std::size_t count, int type, int op, Comm comm,

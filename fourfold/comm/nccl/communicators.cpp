@@ -13,6 +13,8 @@ namespace fourfold::comm::nccl {
 namespace {
 /// How long a thread sleeps between two looks at a communicator that is being made.
 constexpr std::chrono::microseconds kLook{200};
+/// Calls to communicators that do not block return far sooner.
+constexpr Seconds kLongestCall{1};
 }  // namespace
 
 void check_cuda(const Api& api, int result, const char* function) {
@@ -27,20 +29,51 @@ void check_nccl(const Api& api, int result, const char* function) {
   }
 }
 
-Communicators::Communicators(const Api& api, DeviceHost& host, int device, int max_ctas)
-    : api_(&api), host_(&host), device_(device), max_ctas_(max_ctas) {}
+Communicators::Communicators(const Api& api, DeviceHost& host, const Options& options)
+    : api_(&api),
+      host_(&host),
+      device_(options.device),
+      max_ctas_(options.max_ctas),
+      farewell_(options.farewell) {}
 
 Communicators::~Communicators() {
-  // A communicator that another member asked for may still be under way here.
-  std::vector<std::thread*> joining;
+  const Seconds end = now() + farewell_;
+  finish_joining(end);
+  if (!aborted_) close(end);
+}
+
+/// A communicator that another member asked for may still be under way here, and that member may be
+/// gone: the threads that join are ended then.
+void Communicators::finish_joining(Seconds end) {
+  std::vector<Entry*> joining;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [key, entry] : entries_) joining.push_back(&entry.join);
+    for (auto& [key, entry] : entries_) {
+      if (entry.join.joinable()) joining.push_back(&entry);
+    }
   }
-  for (std::thread* thread : joining) {
-    if (thread->joinable()) thread->join();
+  const auto ready = [](const Entry* entry) {
+    return entry->ready.load(std::memory_order_acquire);
+  };
+  while (!std::ranges::all_of(joining, ready) && now() < end) std::this_thread::sleep_for(kLook);
+  if (!std::ranges::all_of(joining, ready)) abort();
+  for (Entry* entry : joining) entry->join.join();
+}
+
+/// Finalizes all communicators at once: members may have made them in another order.
+void Communicators::close(Seconds end) {
+  for (auto& [key, entry] : entries_) {
+    if (entry.comm != nullptr) static_cast<void>(api_->comm_finalize(entry.comm));
   }
-  if (aborted_) return;
+  const auto finalized = [&](const auto& each) {
+    int state = kSuccess;
+    return each.second.comm == nullptr || api_->comm_state(each.second.comm, &state) != kSuccess ||
+           state != kInProgress;
+  };
+  while (!std::ranges::all_of(entries_, finalized) && now() < end) {
+    std::this_thread::sleep_for(kLook);
+  }
+  if (!std::ranges::all_of(entries_, finalized)) return abort();
   for (auto& [key, entry] : entries_) {
     if (entry.comm != nullptr) static_cast<void>(api_->comm_destroy(entry.comm));
   }
@@ -131,7 +164,8 @@ void Communicators::join(const Key& key, Entry& entry) {
       const std::lock_guard own(mutex_);
       entry.comm = comm;
     }
-    settle(comm);
+    // The rank that waits for this has a deadline, after which it aborts.
+    while (!settled(comm)) std::this_thread::sleep_for(kLook);
   } catch (const std::exception& error) {
     const std::lock_guard lock(mutex_);
     entry.error = error.what();
@@ -168,19 +202,17 @@ void Communicators::guarded(const std::function<void()>& issue) {
   issue();
 }
 
-void Communicators::settle(Comm comm) {
-  for (;;) {
-    int state = kSuccess;
-    guarded([&] { check_nccl(*api_, api_->comm_state(comm, &state), "tell its state"); });
-    check_nccl(*api_, state, "go on");
-    if (state == kSuccess) return;
-    std::this_thread::sleep_for(kLook);
-  }
+bool Communicators::settled(Comm comm) {
+  int state = kSuccess;
+  guarded([&] { check_nccl(*api_, api_->comm_state(comm, &state), "tell its state"); });
+  check_nccl(*api_, state, "go on");
+  return state == kSuccess;
 }
 
 std::string Communicators::error() {
-  const std::lock_guard call(call_mutex_);
-  if (aborted_) return {};
+  // A call that blocks is watched by others; here nothing may stand behind it.
+  const std::unique_lock call(call_mutex_, std::try_to_lock);
+  if (!call || aborted_) return {};
   const std::lock_guard lock(mutex_);
   for (const auto& [key, entry] : entries_) {
     if (!entry.error.empty()) return entry.error;
@@ -201,7 +233,12 @@ void Communicators::abort() {
   if (std::exchange(abort_done_, true)) return;
   std::vector<Comm> comms;
   {
-    const std::lock_guard call(call_mutex_);
+    // A call that does not return has the mutex: what it blocks on is what must be aborted.
+    std::unique_lock call(call_mutex_, std::try_to_lock);
+    for (const Seconds end = now() + kLongestCall; !call && now() < end;) {
+      std::this_thread::sleep_for(kLook);
+      static_cast<void>(call.try_lock());
+    }
     aborted_ = true;
     const std::lock_guard lock(mutex_);
     for (const auto& [key, entry] : entries_) {

@@ -14,7 +14,7 @@
 
 #include "fourfold/comm/device.hpp"
 #include "fourfold/comm/lanes.hpp"
-#include "fourfold/comm/nccl/api.hpp"
+#include "fourfold/comm/nccl/nccl.hpp"
 
 namespace fourfold::comm::nccl {
 
@@ -29,8 +29,9 @@ void check_nccl(const Api& api, int result, const char* function);
 class Communicators {
  public:
   /// `api` and `host` must outlive this.
-  Communicators(const Api& api, DeviceHost& host, int device, int max_ctas);
-  /// Destroys the communicators. Unless they were aborted, other members must do so, too.
+  Communicators(const Api& api, DeviceHost& host, const Options& options);
+  /// Destroys the communicators. Unless they were aborted, other members must do so, too; where
+  /// they do not in time, the communicators are aborted.
   ~Communicators();
 
   void add_lane(const Lane& lane);
@@ -45,8 +46,9 @@ class Communicators {
   /// Calls `issue` unless the communicators have been aborted, and not while they are. Throws
   /// CommError if they have been.
   void guarded(const std::function<void()>& issue);
-  /// Returns when the calls to the communicator so far have happened.
-  void settle(Comm comm);
+  /// Whether the calls to the communicator so far have happened. Throws CommError if one failed, or
+  /// if the communicators have been aborted.
+  bool settled(Comm comm);
 
   /// What went wrong in a communicator; empty: nothing.
   std::string error();
@@ -72,11 +74,14 @@ class Communicators {
   void start(const Key& key, Entry& entry);
   void join(const Key& key, Entry& entry);
   void throw_if_aborted() const;
+  void finish_joining(Seconds end);
+  void close(Seconds end);
 
   const Api* api_;
   DeviceHost* host_;
   int device_;
   int max_ctas_;
+  Seconds farewell_;
   std::atomic<bool> aborted_{false};
   std::mutex abort_mutex_;  // held while communicators are aborted
   bool abort_done_ = false;

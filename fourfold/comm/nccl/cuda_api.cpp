@@ -5,7 +5,6 @@
 #include <cstring>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-#include <thread>
 
 #include "fourfold/comm/nccl/api.hpp"
 #include "fourfold/comm/nccl/sum.hpp"
@@ -25,7 +24,7 @@ static_assert(kBFloat16 == static_cast<int>(ncclBfloat16));
 static_assert(kSum == static_cast<int>(ncclSum));
 static_assert(kMax == static_cast<int>(ncclMax));
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
-static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0), "communicators must not block");
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 26, 0), "kernels must start in one order");
 
 cudaStream_t real(Stream stream) {
   return static_cast<cudaStream_t>(stream);
@@ -81,15 +80,6 @@ int state_of_comm(Comm comm, int* state) {
   return static_cast<int>(result);
 }
 
-int destroy_comm(Comm comm) {
-  ncclResult_t state = ncclCommFinalize(real_comm(comm));
-  while (state == ncclInProgress) {
-    std::this_thread::yield();
-    if (ncclCommGetAsyncError(real_comm(comm), &state) != ncclSuccess) break;
-  }
-  return static_cast<int>(ncclCommDestroy(real_comm(comm)));
-}
-
 Api make_api() {
   // Kernels of several communicators start on every device in the order of the calls, so that they
   // cannot take each other's room; and communicators connect when they are made, not when they are
@@ -137,7 +127,8 @@ Api make_api() {
   };
   api.comm_create = create_comm;
   api.comm_state = state_of_comm;
-  api.comm_destroy = destroy_comm;
+  api.comm_finalize = [](Comm c) { return static_cast<int>(ncclCommFinalize(real_comm(c))); };
+  api.comm_destroy = [](Comm c) { return static_cast<int>(ncclCommDestroy(real_comm(c))); };
   api.comm_abort = [](Comm c) { return static_cast<int>(ncclCommAbort(real_comm(c))); };
   api.group_start = [] { return static_cast<int>(ncclGroupStart()); };
   api.group_end = [] { return static_cast<int>(ncclGroupEnd()); };

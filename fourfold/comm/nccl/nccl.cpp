@@ -51,9 +51,23 @@ bool is_pair(const Collective& c) {
   return c.op == Op::kSend || c.op == Op::kRecv;
 }
 
+/// Scratch memory from CUDA's allocator for streams.
+ScratchMemory memory_of_streams(const Api& api) {
+  return {.take =
+              [&api](std::size_t bytes, Stream stream) {
+                void* memory = nullptr;
+                check_cuda(api, api.allocate(&memory, bytes, stream), "allocate memory");
+                return memory;
+              },
+          .give_back = [&api](void* memory,
+                              Stream stream) { static_cast<void>(api.release(memory, stream)); }};
+}
+
 class NcclDevice final : public Device {
  public:
-  NcclDevice(const Api& api, const Options& options) : api_(&api), options_(options) {}
+  NcclDevice(const Api& api, const Options& options) : api_(&api), options_(options) {
+    if (!options_.scratch.take) options_.scratch = memory_of_streams(api);
+  }
   ~NcclDevice() override {
     // The communicators go first: they may still run on the streams.
     if (!communicators_) return;
@@ -64,7 +78,7 @@ class NcclDevice final : public Device {
   void open(DeviceHost& host) override {
     host_ = &host;
     use();
-    communicators_.emplace(*api_, host, options_.device, options_.max_ctas);
+    communicators_.emplace(*api_, host, options_);
     streams_.emplace(*api_, options_.compute_stream);
     streams_->finish();
   }
@@ -107,8 +121,12 @@ class NcclDevice final : public Device {
   void wait(const Launched& launched) override {
     streams_->wait(streams_->compute(), real(launched).ended);
   }
-  bool ended(const Launched& launched) override { return streams_->passed(real(launched).ended); }
+  bool ended(const Launched& launched) override {
+    use();
+    return streams_->passed(real(launched).ended);
+  }
   Times times_of(const Launched& launched) override {
+    use();
     return {streams_->time_of(real(launched).began), streams_->time_of(real(launched).ended)};
   }
 
@@ -119,15 +137,21 @@ class NcclDevice final : public Device {
   Seconds time_of(const Stamp& stamp) override { return streams_->time_of(real(stamp).event); }
 
   void finish() override { streams_->finish(); }
-  std::string error() override { return communicators_->error(); }
+  std::string error() override {
+    use();
+    return communicators_->error();
+  }
 
   void abort() override {
+    // An error is none here: there is nothing that could be done.
+    static_cast<void>(api_->set_device(options_.device));
     communicators_->abort();
     streams_->drain();
   }
 
  private:
-  /// CUDA remembers for each thread which device it uses.
+  /// CUDA remembers for each thread which device it uses. What any thread may call begins with
+  /// this: on another device even a question would begin with taking memory there.
   void use() const { check_cuda(*api_, api_->set_device(options_.device), "choose the device"); }
 
   Route route_of(const Lane& lane, const Collective& c) {
@@ -160,13 +184,16 @@ class NcclDevice final : public Device {
         calls();
         check_nccl(*api_, api_->group_end(), "launch a group");
       });
+      // A call may wait for other members; then this is an operation like others, with a deadline.
       for (const Route& route : routes) {
-        if (route.comm != nullptr) communicators_->settle(route.comm);
+        if (route.comm == nullptr) continue;
+        host_->wait_until([&] { return communicators_->settled(route.comm); });
       }
     };
     const Collective& first = launches.front().collective;
     if (is_own_sum(first)) {
-      sum_rounded_once(*api_, first, *launches.front().buffers, routes.front(), grouped);
+      sum_rounded_once(*api_, options_.scratch, first, *launches.front().buffers, routes.front(),
+                       grouped);
       return;
     }
     grouped([&] {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -16,14 +17,25 @@ enum class Bf16Sums {
   kOfLibrary     ///< NCCL's own sums, which round at every hop and need no scratch memory
 };
 
+/// Where scratch memory on the device comes from. It belongs to a stream: what is given back may be
+/// taken again for the same stream while that still uses it.
+struct ScratchMemory {
+  std::function<void*(std::size_t bytes, Stream stream)> take;  ///< throws where there is none
+  std::function<void(void* memory, Stream stream)> give_back;
+};
+
 struct Options {
   int device = 0;  ///< of this rank, as CUDA numbers them
   /// The stream on which the calling thread computes.
   std::function<Stream()> compute_stream = [] { return Stream(); };
   Bf16Sums bf16_sums = Bf16Sums::kRoundedOnce;
+  /// For sums of bf16 that are rounded once. Empty: CUDA's own allocator for streams.
+  ScratchMemory scratch = {};
   /// How many multiprocessors a communicator may use; 0: as many as NCCL likes. Kernels of all
   /// communicators that run at once must fit on the device together.
   int max_ctas = 0;
+  /// How long the end waits for other ranks to end their communicators, too, before it gives up.
+  Seconds farewell{30};
 };
 
 /// For World::use_device. `api` must outlive the device: `cuda_api()`, or a stand-in.

@@ -16,21 +16,24 @@ using schedule::Op;
 /// destroyed.
 class Scratch {
  public:
-  Scratch(const Api& api, std::int64_t elements, Stream stream) : api_(&api), stream_(stream) {
+  Scratch(const ScratchMemory& from, std::int64_t elements, Stream stream)
+      : from_(&from), stream_(stream) {
     const auto bytes = static_cast<std::size_t>(elements) * sizeof(BFloat16);
-    if (bytes > 0) check_cuda(api, api.allocate(&memory_, bytes, stream), "allocate memory");
+    if (bytes > 0) memory_ = from.take(bytes, stream);
   }
   Scratch(Scratch&& other) noexcept
-      : api_(other.api_), stream_(other.stream_), memory_(std::exchange(other.memory_, nullptr)) {}
+      : from_(other.from_),
+        stream_(other.stream_),
+        memory_(std::exchange(other.memory_, nullptr)) {}
   Scratch& operator=(Scratch&&) = delete;
   ~Scratch() {
-    if (memory_ != nullptr) static_cast<void>(api_->release(memory_, stream_));
+    if (memory_ != nullptr) from_->give_back(memory_, stream_);
   }
 
   BFloat16* data() const { return static_cast<BFloat16*>(memory_); }
 
  private:
-  const Api* api_;
+  const ScratchMemory* from_;
   Stream stream_;
   void* memory_ = nullptr;
 };
@@ -47,9 +50,9 @@ struct Tensor {
 
 class Sum {
  public:
-  Sum(const Api& api, const schedule::Collective& collective, const Route& route,
-      const Grouped& grouped)
-      : api_(api), collective_(collective), route_(route), grouped_(grouped) {}
+  Sum(const Api& api, const ScratchMemory& memory, const schedule::Collective& collective,
+      const Route& route, const Grouped& grouped)
+      : api_(api), memory_(memory), collective_(collective), route_(route), grouped_(grouped) {}
 
   void run(const Buffers& buffers) {
     for (const InOut& item : buffers) {
@@ -81,8 +84,8 @@ class Sum {
                   item.in.count,
                   out,
                   has_whole ? out : nullptr,
-                  Scratch(api_, (route_.size - 1) * mine.size(), route_.stream),
-                  Scratch(api_, needs_own ? mine.size() : 0, route_.stream)};
+                  Scratch(memory_, (route_.size - 1) * mine.size(), route_.stream),
+                  Scratch(memory_, needs_own ? mine.size() : 0, route_.stream)};
     if (needs_own) tensor.result = tensor.own.data();
     if (has_whole) tensor.result = out + mine.begin;
     tensors_.push_back(std::move(tensor));
@@ -141,6 +144,7 @@ class Sum {
   }
 
   const Api& api_;
+  const ScratchMemory& memory_;
   const schedule::Collective& collective_;
   const Route& route_;
   const Grouped& grouped_;
@@ -149,9 +153,10 @@ class Sum {
 
 }  // namespace
 
-void sum_rounded_once(const Api& api, const schedule::Collective& collective,
-                      const Buffers& buffers, const Route& route, const Grouped& grouped) {
-  Sum(api, collective, route, grouped).run(buffers);
+void sum_rounded_once(const Api& api, const ScratchMemory& memory,
+                      const schedule::Collective& collective, const Buffers& buffers,
+                      const Route& route, const Grouped& grouped) {
+  Sum(api, memory, collective, route, grouped).run(buffers);
 }
 
 }  // namespace fourfold::comm::nccl

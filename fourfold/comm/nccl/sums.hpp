@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "fourfold/comm/buffer.hpp"
-#include "fourfold/comm/nccl/api.hpp"
+#include "fourfold/comm/nccl/nccl.hpp"
 #include "fourfold/schedule/collective.hpp"
 
 namespace fourfold::comm::nccl {
@@ -25,7 +25,8 @@ using Grouped = std::function<void(const std::function<void()>&)>;
 
 /// Gives the stream a sum of bf16, which may be an all_reduce, a reduce_scatter or a reduce. The
 /// parts of a chunk are added in the order of the exchange of docs/communication.md.
-void sum_rounded_once(const Api& api, const schedule::Collective& collective,
-                      const Buffers& buffers, const Route& route, const Grouped& grouped);
+void sum_rounded_once(const Api& api, const ScratchMemory& memory,
+                      const schedule::Collective& collective, const Buffers& buffers,
+                      const Route& route, const Grouped& grouped);
 
 }  // namespace fourfold::comm::nccl

@@ -30,11 +30,10 @@ void exchange(const Tensor& a, const Tensor& b, const Tensor& copy) {
   if (!copy.is_same(a)) copy.copy_(a);
 }
 
-double sum_of_squares(const Tensor& values) {
+void add_squares(const Tensor& values, const Tensor& sum) {
   const NoGraph guard;
   const auto norm = at::linalg_vector_norm(values, 2, c10::nullopt, false, at::kDouble);
-  const double root = norm.item<double>();
-  return root * root;
+  sum.addcmul_(norm, norm);
 }
 
 }  // namespace fourfold::kernels::aten

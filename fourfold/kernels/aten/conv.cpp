@@ -36,6 +36,9 @@ void conv_weight_gradient(Tensor& out, const Tensor& gradient, const Tensor& inp
     Tensor flat = out.flatten(1);
     return aten::multiply(flat, gradient.t(), input, into);
   }
+  if (out.scalar_type() != gradient.scalar_type()) {
+    return weight_gradient_by_taps(out, wide(gradient), wide(input), shape, into, aten::multiply);
+  }
   const Tensor found = convolved_weight_gradient(wide(gradient), wide(input), shape);
   into == Into::kSum ? out.add_(found) : out.copy_(found);
 }

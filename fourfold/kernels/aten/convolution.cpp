@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
@@ -46,6 +47,15 @@ Tensor backward(const Tensor& gradient, const Tensor& input, const Tensor& weigh
   return of_input ? first : second;
 }
 
+/// The pixels of padded images that a place of the window sees, a row for each pixel of the output.
+Tensor rows_of_tap(const Tensor& padded, const ConvShape& shape, std::int64_t tap) {
+  const std::int64_t top = tap / shape.kernel_width * shape.dilation;
+  const std::int64_t left = tap % shape.kernel_width * shape.dilation;
+  return padded.slice(1, top, top + (shape.out_height() - 1) * shape.stride + 1, shape.stride)
+      .slice(2, left, left + (shape.out_width() - 1) * shape.stride + 1, shape.stride)
+      .reshape({-1, padded.size(3)});
+}
+
 }  // namespace
 
 Tensor convolve(const Tensor& input, const Tensor& weight, const ConvShape& shape) {
@@ -70,6 +80,17 @@ Tensor convolved_weight_gradient(const Tensor& gradient, const Tensor& input,
       .permute({0, 2, 3, 1})
       .contiguous()
       .view(weight.sizes());
+}
+
+void weight_gradient_by_taps(const Tensor& out, const Tensor& gradient, const Tensor& input,
+                             const ConvShape& shape, Into into, decltype(multiply)* product) {
+  const Tensor padded = at::constant_pad_nd(
+      input.view({-1, shape.height, shape.width, input.size(1)}),
+      {0, 0, shape.pad_width, shape.pad_width, shape.pad_height, shape.pad_height});
+  for (std::int64_t tap = 0; tap < shape.taps(); ++tap) {
+    Tensor part = out.select(1, tap);
+    product(part, gradient.t(), rows_of_tap(padded, shape, tap), into);
+  }
 }
 
 }  // namespace fourfold::kernels::aten

@@ -16,4 +16,9 @@ Tensor convolved_input_gradient(const Tensor& gradient, const Tensor& weight,
 Tensor convolved_weight_gradient(const Tensor& gradient, const Tensor& input,
                                  const ConvShape& shape);
 
+/// The same as a product for each place of the window, which replaces `out` or is added to it.
+/// libtorch's gradient of bf16 is rounded to bf16; that of a product that sums into float is not.
+void weight_gradient_by_taps(const Tensor& out, const Tensor& gradient, const Tensor& input,
+                             const ConvShape& shape, Into into, decltype(multiply)* product);
+
 }  // namespace fourfold::kernels::aten

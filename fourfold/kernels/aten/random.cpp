@@ -1,13 +1,14 @@
 // Random numbers with the same bits as everywhere. Dropout, which is drawn in every step, is
 // computed where the tensor lies. Normal numbers need the logarithm and the cosine of one library,
-// so that the processor draws them, and they are copied.
-// SPDX-License-Identifier: Apache-2.0
+// so that the processor draws them, and they are copied. For those of a step the host does not
+// wait. SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
 #include "fourfold/kernels/aten/philox.hpp"
 #include "fourfold/kernels/aten/wide.hpp"
+#include "fourfold/kernels/bring.hpp"
 #include "fourfold/kernels/functions.hpp"
 
 namespace fourfold::kernels::aten {
@@ -29,9 +30,9 @@ Tensor mask_of(const Window2& window, Key key, double p, double scale, const Ten
 Tensor of_samples(std::span<const double> numbers, const Tensor& images) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(images.dim()), 1);
   sizes[0] = images.size(0);
-  return at::tensor(at::ArrayRef<double>(numbers.data(), numbers.size()), at::kDouble)
-      .to(images.options())
-      .view(sizes);
+  const Tensor here = at::tensor(at::ArrayRef<double>(numbers.data(), numbers.size()), at::kDouble)
+                          .to(images.scalar_type());
+  return bring(here, images.device()).view(sizes);
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ void fill_noise(const Tensor& noise, std::int64_t first, Key key) {
   const NoGraph guard;
   const Tensor drawn = on_processor(noise);
   cpu::fill_noise(drawn, first, key);
-  noise.copy_(drawn);
+  noise.copy_(bring(drawn, noise.device()));
 }
 
 void mix_noise(const Tensor& images, const Tensor& out, std::int64_t first, Key key,
@@ -67,7 +68,7 @@ void mix_noise(const Tensor& images, const Tensor& out, std::int64_t first, Key 
   const NoGraph guard;
   const Tensor drawn = on_processor(images);
   cpu::fill_noise(drawn, first, key);
-  const Tensor mixed = drawn.to(images.device()).mul(of_samples(noise, images));
+  const Tensor mixed = bring(drawn, images.device()).mul(of_samples(noise, images));
   out.copy_(mixed.addcmul_(images, of_samples(signal, images)));
 }
 

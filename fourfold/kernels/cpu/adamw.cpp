@@ -98,12 +98,12 @@ void exchange(const Tensor& a, const Tensor& b, const Tensor& copy) {
   });
 }
 
-double sum_of_squares(const Tensor& values) {
-  double sum = 0;
+void add_squares(const Tensor& values, const Tensor& sum) {
+  double squares = 0;
   by_type(values, [&]<class A>(A) {
-    run_vectorised<Squares<A>>(elements<const A>(values), values.numel(), &sum);
+    run_vectorised<Squares<A>>(elements<const A>(values), values.numel(), &squares);
   });
-  return sum;
+  *elements<double>(sum) += squares;
 }
 
 }  // namespace fourfold::kernels::cpu

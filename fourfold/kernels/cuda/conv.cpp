@@ -1,4 +1,4 @@
-// cuDNN convolves bf16 with sums in float.
+// cuDNN convolves bf16 with sums in float, and rounds the result to bf16.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/empty.h>
 
@@ -30,6 +30,9 @@ void conv_weight_gradient(Tensor& out, const Tensor& gradient, const Tensor& inp
   if (shape.is_pointwise()) {
     Tensor flat = out.flatten(1);
     return cuda::multiply(flat, gradient.t(), input, into);
+  }
+  if (out.scalar_type() != gradient.scalar_type()) {
+    return aten::weight_gradient_by_taps(out, gradient, input, shape, into, cuda::multiply);
   }
   const Tensor found = aten::convolved_weight_gradient(gradient, input, shape);
   into == Into::kSum ? out.add_(found) : out.copy_(found);

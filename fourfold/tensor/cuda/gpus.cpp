@@ -5,8 +5,8 @@
 #include <array>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-#include <sstream>
 
+#include <ATen/Context.h>
 #include <c10/core/AutogradState.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -15,32 +15,16 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/text.hpp"
 #include "fourfold/comm/nccl/nccl.hpp"
+#include "fourfold/tensor/architectures.hpp"
 #include "fourfold/tensor/cuda/memory.hpp"
+#include "fourfold/tensor/memory.hpp"
 
 namespace fourfold::tensor {
 
 namespace {
 
-/// The architectures that the kernels of this program were compiled for: 80 for sm_80.
-std::vector<int> architectures() {
-  std::istringstream numbers(FOURFOLD_CUDA_ARCHITECTURES);
-  std::vector<int> all;
-  for (int one = 0; numbers >> one;) all.push_back(one);
-  return all;
-}
-
-std::string names_of_architectures() {
-  std::vector<std::string> names;
-  for (const int one : architectures()) names.push_back(concat("sm_", one));
-  return join(names, " and ");
-}
-
-/// Code for an architecture runs on all later ones of its generation.
-bool runs_on(int major, int minor) {
-  const std::vector<int> all = architectures();
-  return std::any_of(all.begin(), all.end(),
-                     [&](int one) { return one / 10 == major && one % 10 <= minor; });
-}
+/// What the kernels of this program were compiled for.
+constexpr const char* kBuiltFor = FOURFOLD_CUDA_ARCHITECTURES;
 
 std::string version(int number) {
   return concat(number / 1000, ".", number % 1000 / 10);
@@ -62,9 +46,9 @@ Gpu describe(int index, int count) {
     C10_CUDA_CHECK(cudaDeviceCanAccessPeer(&direct, index, other));
     if (direct != 0) gpu.peers.push_back(other);
   }
-  if (!runs_on(properties.major, properties.minor)) {
+  if (!runs_on(kBuiltFor, properties.major, properties.minor)) {
     gpu.misfit = concat(gpu.name, " is of architecture ", gpu.architecture,
-                        ", and this program was built for ", names_of_architectures(),
+                        ", and this program was built for ", name_architectures(kBuiltFor),
                         "; configure it with -DCMAKE_CUDA_ARCHITECTURES=", properties.major,
                         properties.minor);
   }
@@ -87,14 +71,53 @@ std::string missing(cudaError_t error, int count) {
                               : concat("CUDA does not start: ", cudaGetErrorString(error));
 }
 
+/// Starts CUDA in libtorch, whose allocator may be used only then, and turns off what computes with
+/// fewer digits than tensors have: libtorch would convolve float32 in TF32, and let cuBLAS round
+/// parts of sums to bf16.
+void start_libtorch() {
+  at::Context& context = at::globalContext();
+  context.lazyInitDevice(c10::kCUDA);
+  context.setAllowTF32CuDNN(false);
+  context.setAllowBF16ReductionCuBLAS(false);
+}
+
+/// Memory of libtorch's allocator, so that it is counted and limited with that of tensors, and
+/// tensors can have what is not needed any more.
+comm::nccl::ScratchMemory scratch_memory() {
+  return {.take =
+              [](std::size_t bytes, comm::nccl::Stream stream) {
+                const MemoryScope scope(MemoryClass::kCommunication);
+                return c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(
+                    bytes, static_cast<cudaStream_t>(stream));
+              },
+          .give_back =
+              [](void* memory, comm::nccl::Stream /*stream*/) {
+                c10::cuda::CUDACachingAllocator::raw_delete(memory);
+              }};
+}
+
+comm::nccl::Options options_of(const GpuUse& use) {
+  using comm::nccl::Bf16Sums;
+  const auto number = static_cast<c10::DeviceIndex>(use.index);
+  return {.device = use.index,
+          .compute_stream =
+              [number] {
+                return static_cast<comm::nccl::Stream>(
+                    c10::cuda::getCurrentCUDAStream(number).stream());
+              },
+          .bf16_sums = use.exact_bf16_sums ? Bf16Sums::kRoundedOnce : Bf16Sums::kOfLibrary,
+          .scratch = scratch_memory()};
+}
+
 }  // namespace
 
 Gpus find_gpus() {
   Gpus gpus;
   int nccl = 0;
   static_cast<void>(ncclGetVersion(&nccl));
-  gpus.backend = concat("CUDA ", version(CUDART_VERSION), ", NCCL ", nccl / 10000, ".",
-                        nccl % 10000 / 100, ".", nccl % 100, ", for ", names_of_architectures());
+  gpus.backend =
+      concat("CUDA ", version(CUDART_VERSION), ", NCCL ", nccl / 10000, ".", nccl % 10000 / 100,
+             ".", nccl % 100, ", for ", name_architectures(kBuiltFor));
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   gpus.missing = missing(error, count);
@@ -106,26 +129,23 @@ Gpus find_gpus() {
   return gpus;
 }
 
-c10::Device use_gpu(comm::World& world, int index, Bytes limit) {
-  const auto number = static_cast<c10::DeviceIndex>(index);
+c10::Device use_gpu(comm::World& world, const GpuUse& use) {
+  const auto number = static_cast<c10::DeviceIndex>(use.index);
   c10::cuda::set_device(number);
+  start_libtorch();
   // Nodes of the graph run in the thread that calls backward, as on the processor: the classes of
   // memory and the names of layers and phases belong to a thread.
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
   count_gpu_memory();
-  if (limit > Bytes()) {
+  if (use.limit > Bytes()) {
     std::size_t free = 0;
     std::size_t total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    const double share = static_cast<double>(limit.value()) / static_cast<double>(total);
+    const double share = static_cast<double>(use.limit.value()) / static_cast<double>(total);
     c10::cuda::CUDACachingAllocator::setMemoryFraction(std::min(1.0, share), number);
   }
   if (!world.has_device()) {
-    world.use_device(comm::nccl::open(comm::nccl::cuda_api(),
-                                      {.device = index, .compute_stream = [number] {
-                                         return static_cast<comm::nccl::Stream>(
-                                             c10::cuda::getCurrentCUDAStream(number).stream());
-                                       }}));
+    world.use_device(comm::nccl::open(comm::nccl::cuda_api(), options_of(use)));
   }
   return {c10::kCUDA, number};
 }

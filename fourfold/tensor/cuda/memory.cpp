@@ -67,7 +67,7 @@ CountedPieces& counted() {
 
 void count_gpu_memory() {
   static const bool attached = [] {
-    using c10::CachingDeviceAllocator::TraceEntry;
+    using c10::cuda::CUDACachingAllocator::TraceEntry;
     c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker([](const TraceEntry& entry) {
       if (entry.action_ == TraceEntry::ALLOC) {
         counted().taken(entry.addr_, static_cast<std::int64_t>(entry.size_));
