@@ -16,7 +16,7 @@ static_assert(sizeof(ControlMessage) < 512, "docs/communication.md says so");
 /// How long the rank that ends the job keeps advancing the messages that tell the other ranks.
 constexpr Seconds kTelling{0.05};
 /// After so long without an answer the next arbiter is asked as well who may ask all ranks.
-constexpr Seconds kNextArbiter{1};
+constexpr Seconds kNextArbiter{0.75};
 
 std::size_t index_of(Right right) {
   return static_cast<std::size_t>(right);
