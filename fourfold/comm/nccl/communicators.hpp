@@ -43,8 +43,8 @@ class Communicators {
   /// The communicator of what one member sends to the other. The sender is rank 0, the other one 1.
   Comm of_pair(const Lane& lane, int from, int to) { return of(lane, from, to); }
 
-  /// Calls `issue` unless the communicators have been aborted, and not while they are. Throws
-  /// CommError if they have been.
+  /// Calls `issue` unless the communicators have been aborted. Throws CommError if they have been.
+  /// They are not aborted during the call, unless it does not return.
   void guarded(const std::function<void()>& issue);
   /// Whether the calls to the communicator so far have happened. Throws CommError if one failed, or
   /// if the communicators have been aborted.
