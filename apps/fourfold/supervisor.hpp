@@ -12,10 +12,10 @@ namespace fourfold::app {
 
 struct Supervised {
   RankOptions ranks;
-  int restarts = 0;    ///< how often the ranks are started again at the most
-  std::string folder;  ///< of the run
+  int restarts = 0;        ///< how often the ranks are started again at the most
+  std::string folder;      ///< of the run
   std::int64_t steps = 0;  ///< after which the run ends
-  std::string config;  ///< the configuration, as it stands in the command line
+  std::string config;      ///< the configuration, as it stands in the command line
   /// Whether so many ranks can go on with the run on some grid.
   std::function<bool(int ranks)> has_grid;
 };
