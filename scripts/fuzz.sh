@@ -15,19 +15,20 @@ cmake --build --preset fuzz >/dev/null
 
 look() { # target: rounds of a minute until it has had its time, which other programs may share
   local target=$1 minutes=$2 found=build/fuzz/found/$1 spent=0 inputs=0 round=0
+  local stat=/proc/$BASHPID/stat   # of this shell: inside $( ) there is another one
   local seeds=("tests/fuzz/corpus/$target")
   case $target in cluster) seeds+=(clusters) ;; config) seeds+=(configs) ;; esac
   mkdir -p "$found"
   while [ "$spent" -lt $((minutes * 60)) ]; do
     round=$((round + 1))
-    local begin=$(awk '{ print $16 + $17 }' /proc/$BASHPID/stat)   # of the processes that were waited for
+    local begin=$(awk '{ print $16 + $17 }' "$stat")   # of the processes that were waited for
     if ! "build/fuzz/tests/fuzz_$target" -seed=$round -max_total_time=60 -rss_limit_mb=2048 -timeout=10 -max_len=4096 \
         -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" "$found" "${seeds[@]}" \
         >"build/fuzz/found/$target.log" 2>&1; then
       echo "$target: a finding, see build/fuzz/found/$target.log"
       return 1
     fi
-    local end=$(awk '{ print $16 + $17 }' /proc/$BASHPID/stat)
+    local end=$(awk '{ print $16 + $17 }' "$stat")
     spent=$((spent + (end - begin) / $(getconf CLK_TCK)))
     inputs=$((inputs + $(awk '/number_of_executed_units/ { print $2 }' "build/fuzz/found/$target.log")))
   done

@@ -13,6 +13,7 @@
 #include "fourfold/base/text.hpp"
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
+#include "fourfold/data/contact_sheet.hpp"
 #include "fourfold/train/metrics.hpp"
 #include "fourfold/train/pictures.hpp"
 
@@ -27,20 +28,28 @@ using Clock = std::chrono::steady_clock;
 /// So many images of a pass on each rank keep the memory small, and the cores busy.
 constexpr std::int64_t kImagesOfRank = 32;
 
+std::int64_t columns_for(std::int64_t images) {
+  return static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(images))));
+}
+
 void check(const DrawOptions& options, const model::UNetSpec& spec) {
   if (options.out.empty()) {
     throw ConfigError(concat("the model in ", options.folder,
                              " draws images: name a file for them, as in --out grid.png"));
   }
-  if (options.drawing.images < 1) throw ConfigError("--samples must be at least 1");
+  const std::int64_t images = options.drawing.images;
+  if (images < 1) throw ConfigError("--samples must be at least 1");
+  if (images > formats::kMostPixels ||
+      !formats::fits_png(data::sheet_shape(images, spec.image, static_cast<int>(spec.colours),
+                                           columns_for(images)))) {
+    throw ConfigError(concat("--samples ", images, ": a picture of so many images of ", spec.image,
+                             " x ", spec.image, " pixels is too large for a PNG file; ",
+                             "draw fewer at a time, each time with another --seed"));
+  }
   const std::string misfit = model::drawing_misfit(spec, options.drawing);
   if (!misfit.empty()) throw ConfigError("--steps: " + misfit);
   check_writable("--out", options.out);
   if (!options.json.empty()) check_writable("--json", options.json);
-}
-
-std::int64_t columns_for(std::int64_t images) {
-  return static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(images))));
 }
 
 void draw(comm::World& world, const DrawOptions& options) {
@@ -58,6 +67,8 @@ void draw(comm::World& world, const DrawOptions& options) {
   model::Drawing drawing = options.drawing;
   drawing.at_once = kImagesOfRank * world.size();
   const auto begin = Clock::now();
+  // Ranks meet only when all images are drawn, and one of them may be much slower than another.
+  const comm::LongWork long_work = world.long_work("drawing images");
   const at::Tensor images = model::draw_images(mesh, net, drawing, [&](double done) {
     if (first) console.show(concat("drawing: ", static_cast<int>(100 * done), "%"));
   });

@@ -36,6 +36,9 @@ model::UNetSpec read_unet_config(const ConfigFile& json, const std::string& fold
   spec.channels = json.size("channels", table_shape(files, {"time_embed.0.weight"}, folder).second);
   spec.image = json.at_most("image_size", kMostPixels);
   spec.colours = json.at_most("colours", 3);
+  if (spec.colours == 2) {
+    throw ConfigError(concat(json.path(), ": colours = 2, but it must be 1 (grey) or 3"));
+  }
   spec.multipliers = json.numbers("multipliers", kMostMultiplier, kMostLevels);
   spec.blocks = json.at_most("blocks_a_level", static_cast<std::int64_t>(files.tensors().size()));
   spec.attention = json.numbers("attention_sizes", kMostPixels, kMostLevels);
@@ -43,7 +46,12 @@ model::UNetSpec read_unet_config(const ConfigFile& json, const std::string& fold
   spec.groups = json.divisor("groups", "channels", spec.channels);
   spec.dropout = json.number("dropout", 0);
   spec.learn_sigma = json.flag("learn_sigma", false);
-  spec.noise.schedule = json.text("noise") == "linear" ? Schedule::kLinear : Schedule::kCosine;
+  const std::string noise = json.text("noise");
+  if (noise != "linear" && noise != "cosine") {
+    throw ConfigError(
+        concat(json.path(), ": noise = \"", noise, "\", but it must be \"linear\" or \"cosine\""));
+  }
+  spec.noise.schedule = noise == "linear" ? Schedule::kLinear : Schedule::kCosine;
   spec.noise.steps = json.at_most("noise_steps", kMostNoiseSteps);
   spec.execution.precision = precision_of(json.text("torch_dtype"));
   return spec;

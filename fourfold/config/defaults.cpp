@@ -24,7 +24,9 @@ std::int64_t next_multiple(std::int64_t number, std::int64_t of) {
 void keep_sizes_of_levels(ModelConfig& model) {
   std::erase_if(model.attention, [&](std::int64_t size) {
     const std::int64_t factor = size > 0 && model.image % size == 0 ? model.image / size : 0;
-    for (std::size_t level = 0; level < model.multipliers.size(); ++level) {
+    const std::size_t levels =
+        std::min<std::size_t>(model.multipliers.size(), 63);  // bits of a size
+    for (std::size_t level = 0; level < levels; ++level) {
       if (factor == std::int64_t{1} << level) return false;
     }
     return true;

@@ -25,6 +25,14 @@ std::int64_t length_of(std::int64_t count, std::int64_t size) {
 
 }  // namespace
 
+formats::PictureShape sheet_shape(std::int64_t count, std::int64_t size, int channels,
+                                  std::int64_t columns) {
+  FOURFOLD_CHECK(count > 0 && size > 0 && columns > 0, count, " images in ", columns, " columns");
+  const std::int64_t across = std::min(columns, count);
+  const std::int64_t down = (count - 1) / across + 1;
+  return {length_of(across, size), length_of(down, size), channels};
+}
+
 formats::Picture contact_sheet(std::span<const float> images, std::int64_t size, int channels,
                                std::int64_t columns) {
   FOURFOLD_CHECK(size > 0 && (channels == 1 || channels == 3) && columns > 0, size, " x ", size,
@@ -34,8 +42,7 @@ formats::Picture contact_sheet(std::span<const float> images, std::int64_t size,
   FOURFOLD_CHECK(count > 0 && static_cast<std::int64_t>(images.size()) == count * values,
                  images.size(), " values of images of ", values);
   const std::int64_t across = std::min(columns, count);
-  const std::int64_t down = (count + across - 1) / across;
-  formats::Picture sheet{{length_of(across, size), length_of(down, size), channels}, {}};
+  formats::Picture sheet{sheet_shape(count, size, channels, columns), {}};
   sheet.pixels.assign(sheet.shape.bytes(), kPaper);
   const float* from = images.data();
   for (std::int64_t image = 0; image < count; ++image) {

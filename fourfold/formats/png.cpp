@@ -34,11 +34,6 @@ std::int64_t number_at(std::span<const std::byte> bytes, std::size_t at) {
   return number;
 }
 
-bool too_large(const PictureShape& shape) {
-  return shape.width > kLongestSide || shape.height > kLongestSide ||
-         shape.width * shape.height > kMostPixels;
-}
-
 PictureShape parse_shape(std::span<const std::byte> file, const std::filesystem::path& path) {
   if (!as_text(file).starts_with(kSignature)) {
     refuse_file(path, "it is not a PNG file, which begins with a fixed signature");
@@ -54,7 +49,7 @@ PictureShape parse_shape(std::span<const std::byte> file, const std::filesystem:
   const bool colour = (colour_type & PNG_COLOR_MASK_COLOR) != 0;
   const PictureShape shape = {number_at(chunk, 8), number_at(chunk, 12), colour ? 3 : 1};
   if (shape.width < 1 || shape.height < 1) refuse_file(path, "it has no pixels");
-  if (too_large(shape)) {
+  if (!fits_png(shape)) {
     throw ConfigError(concat(path.string(), " is too large: ", shape.width, " x ", shape.height,
                              " pixels, at most ", kLongestSide, " on a side and ", kMostPixels,
                              " in all are read; scale it down"));
@@ -117,6 +112,11 @@ std::vector<std::uint8_t> on_white(std::span<const std::uint8_t> pixels, std::si
 
 }  // namespace
 
+bool fits_png(const PictureShape& shape) {
+  return shape.width <= kLongestSide && shape.height <= kLongestSide &&
+         shape.width * shape.height <= kMostPixels;
+}
+
 PictureShape read_png_shape(const std::filesystem::path& path) {
   const MappedFile file(path);
   return parse_shape(file.bytes(), path);
@@ -156,7 +156,7 @@ Picture read_png(const std::filesystem::path& path) {
 
 void write_png(const std::filesystem::path& path, const Picture& picture) {
   const PictureShape& shape = picture.shape;
-  FOURFOLD_CHECK(shape.width > 0 && shape.height > 0 && !too_large(shape) &&
+  FOURFOLD_CHECK(shape.width > 0 && shape.height > 0 && fits_png(shape) &&
                      (shape.channels == 1 || shape.channels == 3) &&
                      picture.pixels.size() == shape.bytes(),
                  shape.width, " x ", shape.height, " x ", shape.channels, " pixels in ",

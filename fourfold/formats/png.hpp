@@ -24,6 +24,9 @@ struct PictureShape {
   bool operator==(const PictureShape&) const = default;
 };
 
+/// Whether a picture of this shape is small enough to be read and written.
+bool fits_png(const PictureShape& shape);
+
 struct Picture {
   PictureShape shape;
   std::vector<std::uint8_t> pixels;  ///< rows x columns x channels

@@ -5,6 +5,7 @@
 
 #include "fourfold/base/check.hpp"
 #include "fourfold/model/fit.hpp"
+#include "fourfold/nn/columns.hpp"
 #include "fourfold/nn/elementwise.hpp"
 #include "fourfold/nn/image_window.hpp"
 #include "fourfold/nn/resample.hpp"
@@ -173,6 +174,13 @@ std::string ResidualLayers::misfit(const grid::Sizes& sizes) const {
   }
   for (const nn::ConvSpec& conv : {conv_in, conv_out}) {
     if (reason.empty()) reason = nn::Conv::misfit(conv, sizes);
+  }
+  // The swap of a skip's inputs cuts them into a block for each rank along x and y, whether
+  // activations are sharded or not.
+  for (std::size_t i = 1; i < conv_out.terms.size() && reason.empty(); ++i) {
+    const nn::ConvTerm& term = conv_out.terms[i];
+    reason = nn::cannot_split(term.name, "input channels", term.in, std::int64_t{sizes.x} * sizes.y,
+                              "x times y");
   }
   if (reason.empty()) reason = nn::GatheredLinear::misfit(nn::film_spec(film), sizes);
   return reason;

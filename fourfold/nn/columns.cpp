@@ -29,6 +29,7 @@ Tensor stack_columns(const Mesh& mesh, const Tensor& rows, std::int64_t pieces) 
 }
 
 Tensor own_columns(const Mesh& mesh, const Tensor& rows, const grid::Axes& axes) {
+  FOURFOLD_CHECK_EQ(rows.size(1) % mesh.size(axes), 0, "columns of a rank");
   const std::int64_t columns = rows.size(1) / mesh.size(axes);
   const Tensor own = rows.narrow(1, mesh.index(axes) * columns, columns);
   return tensor::contiguous(mesh, "own columns", own);

@@ -58,6 +58,14 @@ bool can_draw(const Trainer& trainer) {
   return drawing_model(trainer.stages()[0]) != nullptr;
 }
 
+bool fits_picture(const Trainer& trainer) {
+  const model::UNet* net = drawing_model(trainer.stages()[0]);
+  FOURFOLD_CHECK(net != nullptr, "this model draws no images");
+  const model::UNetSpec& spec = net->spec();
+  return formats::fits_png(
+      data::sheet_shape(kRows * kColumns, spec.image, static_cast<int>(spec.colours), kColumns));
+}
+
 formats::Picture draw_picture(const Mesh& mesh, Trainer& trainer, std::uint64_t seed) {
   const model::UNet* net = drawing_model(trainer.stages()[0]);
   FOURFOLD_CHECK(net != nullptr, "this model draws no images");

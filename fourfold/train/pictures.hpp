@@ -15,6 +15,9 @@ formats::Picture sheet_of(const Tensor& images, std::int64_t columns);
 /// Whether the model draws images.
 bool can_draw(const Trainer& trainer);
 
+/// Whether the images of `draw_picture` are small enough to lie side by side in a file.
+bool fits_picture(const Trainer& trainer);
+
 /// Draws 4 x 8 images in a few steps, with the running mean of the weights if there is one. The
 /// same seed gives images that can be compared from step to step. Nothing that training depends on
 /// changes. The picture is the same on all ranks. Collective.

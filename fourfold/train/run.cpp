@@ -199,6 +199,10 @@ class Run {
 
   void make_folder() {
     draws_ = can_draw(*trainer_) && spec_.config.train.draw_every > 0;
+    if (draws_ && !fits_picture(*trainer_)) {
+      draws_ = false;
+      say("no pictures are drawn while training: these images are too large to lie side by side");
+    }
     if (first_) begin_folder();
     folder_ = checkpoint::first_text(mesh_->everyone(), folder_);
     checkpoints_.emplace(*mesh_, *trainer_, spec_.config,

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "fourfold/base/error.hpp"
@@ -26,15 +28,21 @@ std::string difference(double ratio) {
 
 /// The pictures that the run has drawn until step `last`, the oldest first.
 std::vector<std::string> pictures_in(const std::string& folder, std::int64_t last) {
-  std::vector<std::string> found;
+  std::map<long long, std::string> found;
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.starts_with("samples-") && name <= picture_name(last)) found.push_back(name);
+    long long step =
+        0;  // the name must be the whole name: a killed run may leave half-written files
+    if (std::sscanf(name.c_str(), "samples-%lld.png", &step) == 1 && name == picture_name(step) &&
+        step <= last) {
+      found.emplace(step, name);
+    }
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  std::vector<std::string> names;
+  for (auto& [step, name] : found) names.push_back(std::move(name));
+  return names;
 }
 
 }  // namespace

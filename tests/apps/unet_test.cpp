@@ -112,6 +112,35 @@ TEST(TrainImages, EveryGridGivesTheLossesAndPicturesOfOneRank) {
   }
 }
 
+TEST(TrainImages, LearnsAFolderOfColourPictures) {
+  const ImageWork work;
+  std::filesystem::create_directory(work.path("pictures"));
+  for (int image = 0; image < 12; ++image) {
+    formats::Picture picture{{10, 9, 3}, {}};
+    for (std::size_t i = 0; i < picture.shape.bytes(); ++i) {
+      picture.pixels.push_back(
+          static_cast<std::uint8_t>((i * 7 + static_cast<std::size_t>(image) * 31) % 256));
+    }
+    formats::write_png(work.path(concat("pictures/", image, ".png")), picture);
+  }
+  const std::vector<std::string> more = {
+      "--set", "model.colours=3", "--set", concat("data.images=", work.path("pictures")),
+      "--set", "train.steps=2",   "--set", "train.batch=4"};
+  std::vector<std::string> on_grid = more;
+  on_grid.insert(on_grid.end(), {"--grid", "x=2,y=2"});
+  const Outcome alone = work.train("alone", more);
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  EXPECT_NE(alone.out.find("of 8 x 8 in RGB"), std::string::npos) << alone.out;
+  const Outcome four = work.train("four", on_grid);
+  ASSERT_EQ(four.status, 0) << four.err;
+  ASSERT_EQ(work.sample("four", "four.png", {"--samples", "3", "--steps", "4"}).status, 0);
+  ASSERT_EQ(work.sample("alone", "alone.png", {"--samples", "3", "--steps", "4"}).status, 0);
+  for (const char* picture : {"samples.png", "../four.png"}) {
+    EXPECT_EQ(formats::read_png_shape(work.path(concat("four/", picture))).channels, 3) << picture;
+  }
+  EXPECT_EQ(formats::read_png(work.path("four.png")), formats::read_png(work.path("alone.png")));
+}
+
 TEST(BenchImages, PutsAllStrategiesInOneTable) {
   const ImageWork work;
   const std::string some = "ddp,zero3,megatron,4d,deepspeed3d,summa2d";
@@ -190,6 +219,9 @@ TEST(SampleImages, RefusesWhatDoesNotGoTogether) {
   refused({"sample", run, "--out", out, "--steps", "31"}, "in 1 to 30 steps, not 31");
   refused({"sample", run, "--out", out, "--steps", "0"}, "in 1 to 30 steps, not 0");
   refused({"sample", run, "--out", out, "--samples", "0"}, "--samples must be at least 1");
+  for (const char* many : {"10000000", "9223372036854775807"}) {
+    refused({"sample", run, "--out", out, "--samples", many}, "draw fewer at a time");
+  }
   refused({"sample", run, "--out", out, "--sampler", "euler"},
           "--sampler euler must be ddim or ddpm");
   refused({"sample", run, "--out", "/no/such/folder/a.png"}, "--out");

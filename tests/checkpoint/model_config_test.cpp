@@ -86,7 +86,10 @@ TEST(ModelConfig, ReadsTheUNetItWrites) {
       {"attention_sizes", {-1}},
       {"attention_sizes", 4},
       {"heads", 3},
-      {"noise_steps", 0}};
+      {"noise_steps", 0},
+      {"colours", 2},
+      {"noise", "Linear"},
+      {"noise", nullptr}};
   for (const auto& [key, value] : wrong) {
     const std::string said = complaint_about(key, value);
     EXPECT_NE(said.find(key), std::string::npos) << value.dump() << ": " << said;

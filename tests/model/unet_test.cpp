@@ -255,6 +255,16 @@ TEST(UNet, SaysWhyAGridDoesNotFit) {
   UNetSpec few = small_unet();
   few.heads = 2;
   EXPECT_NE(model::UNetModel(few).misfit({.x = 8}, 4).find("heads"), std::string::npos);
+  // 36 channels divide by x and by y, but the swap of a skip's inputs cuts them into 8 blocks.
+  UNetSpec odd = small_unet();
+  odd.channels = 36;
+  odd.groups = 12;
+  odd.heads = 8;
+  for (const auto activations : {nn::Activations::kSharded, nn::Activations::kReplicated}) {
+    odd.execution.activations = activations;
+    const std::string reason = model::UNetModel(odd).misfit({.x = 4, .y = 2}, 4);
+    EXPECT_NE(reason.find("x times y = 8"), std::string::npos) << reason;
+  }
 }
 
 TEST(UNet, NamesTheGridsThatWork) {
