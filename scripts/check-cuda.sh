@@ -15,8 +15,11 @@ stamp=build/cuda/libraries
 [ "$libraries" = "$(cat $stamp 2>/dev/null)" ] || rm -rf build/cuda
 [ -f build/cuda/build.ninja ] || cmake --preset cuda -G Ninja
 echo "$libraries" >$stamp
-# What uses GPUs; examples and other measurements are the same as on processors.
-cmake --build --preset cuda --target fourfold gpu_contract kernel_errors
+# All of it: examples and measurements are linked with CUDA's libraries, too.
+cmake --build --preset cuda
+for built in fourfold gpu_contract bench/kernel_errors examples/04_training_loop; do
+  [ -x build/cuda/$built ] || { echo "build/cuda/$built was not built" >&2; exit 1; }
+done
 program=build/cuda/fourfold
 
 echo "== libraries"

@@ -41,7 +41,8 @@ Counts Counters::sum() const {
   for (const auto& [number, lane] : lanes_) {
     for (std::size_t op = 0; op < lane.by_op.size(); ++op) {
       const Count& count = lane.by_op[op];
-      if (count.calls == 0) continue;
+      // A wait may be known of only after the operation has been taken, where a device waits.
+      if (count.calls == 0 && count.exposed_seconds == Seconds()) continue;
       Count& sum = counts[{static_cast<schedule::Op>(op), lane.axes, lane.group_size}];
       sum.calls += count.calls;
       sum.payload += count.payload;

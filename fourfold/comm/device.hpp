@@ -21,6 +21,7 @@ struct Lane;
 /// a control message, so that it arrives whatever the ranks are doing.
 struct Invitation {
   int lane = -1;
+  int generation = 0;          ///< how often communicators were released before
   int from = -1;               ///< for sends from this member of the group to another; -1: for all
   int to = -1;                 ///< that other member
   bool has_id = false;         ///< false: the owner of the communicator is asked to make its id
@@ -98,6 +99,8 @@ class Device {
   /// The compute stream goes on when the operation has ended.
   virtual void wait(const Launched& launched) = 0;
 
+  /// Whether the device has come to the operation: compute before it has ended. Any thread.
+  virtual bool began(const Launched& launched) = 0;
   /// Whether the operation has ended. Any thread.
   virtual bool ended(const Launched& launched) = 0;
   /// When an operation that has ended ran, by the clock of `now`. Any thread.
@@ -110,6 +113,13 @@ class Device {
 
   /// Returns when the device has done all that it was given, or has been aborted.
   virtual void finish() = 0;
+  /// Compares the clock of the device with itself, so that times stay exact where `finish` is not
+  /// called for long. Does not wait.
+  virtual void keep_time() = 0;
+  /// Gives up the communicators of the library, which are made again when they are needed. All
+  /// ranks call it when no rank has an operation under way. Throws CommError where other ranks do
+  /// not in time.
+  virtual void release_communicators() = 0;
 
   /// What the device's library says went wrong; empty: nothing. Any thread.
   virtual std::string error() = 0;

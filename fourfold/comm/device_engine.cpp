@@ -79,7 +79,8 @@ std::vector<IssuedPtr> DeviceEngine::submit(Lane& lane, std::vector<Submission>&
   launching_.reset();
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i]->launched = std::move(launched[i]);
-    under_way_[queue_of(*all[i])].push_back({all[i], now()});
+    all[i]->is_launched.store(true, std::memory_order_release);
+    under_way_[queue_of(*all[i])].push_back({all[i], {}});
   }
   return all;
 }
@@ -139,6 +140,18 @@ void DeviceEngine::resolve() {
   report();
 }
 
+void DeviceEngine::report_ended() {
+  throw_if_failed();
+  collect();
+  device_->keep_time();
+  report();
+}
+
+void DeviceEngine::release_communicators() {
+  throw_if_failed();
+  device_->release_communicators();
+}
+
 void DeviceEngine::abort() {
   device_->abort();
 }
@@ -171,7 +184,8 @@ void DeviceEngine::throw_if_failed() {
   engine_->throw_if_it_failed();
 }
 
-/// Takes the operations that have ended from the list, and reports them.
+/// Takes the operations that have ended from the list, and reports them. Notes which of the others
+/// the device has come to.
 void DeviceEngine::collect() {
   const std::lock_guard lock(mutex_);
   for (auto& [key, queue] : under_way_) {
@@ -184,6 +198,12 @@ void DeviceEngine::collect() {
       progress_ = now();
       observers_->ended(observed(*issued), {issued->sent, issued->started, issued->ended});
       engine_->leave(issued);
+    }
+    if (queue.empty()) continue;
+    UnderWay& front = queue.front();
+    if (!front.issued->begun && device_->began(*front.issued->launched)) {
+      front.since = now();
+      front.issued->begun = true;
     }
   }
   std::erase_if(under_way_, [](const auto& each) { return each.second.empty(); });
@@ -213,14 +233,16 @@ void DeviceEngine::report() {
 
 // --- the watchdog
 
-/// The operation that the device is at: the first that the compute stream waits for, or the first
-/// of all. Receives may be under way long before their data exists. If there is none, it is the one
-/// whose launch does not return.
+/// The operation that the device is at: of those that have begun the first that the compute stream
+/// waits for, or the first of all. Receives may be under way long before their data exists. What
+/// has not begun stands behind compute, which may take as long as it likes: the host is far ahead
+/// of the device. If there is none, it is the one whose launch does not return.
 std::pair<IssuedPtr, Seconds> DeviceEngine::oldest() {
   const std::lock_guard lock(mutex_);
   const UnderWay* first = nullptr;
   for (const auto& [key, queue] : under_way_) {
     for (const UnderWay& each : queue) {
+      if (!each.issued->begun) continue;
       if (first == nullptr || (each.awaited && !first->awaited) ||
           (each.awaited == first->awaited && each.issued->of_rank < first->issued->of_rank)) {
         first = &each;

@@ -49,6 +49,10 @@ class DeviceEngine final : public DeviceHost {
   /// Returns when the device has done all that it was given and observers have been told. Throws
   /// CommError when a rank failed or the deadline passed.
   void resolve();
+  /// Tells observers what is known by now, and does not wait. Throws CommError when a rank failed.
+  void report_ended();
+  /// See Device. No rank may have an operation under way.
+  void release_communicators();
 
   /// Ends all operations under way. The engine must have failed. Any thread.
   void abort();
@@ -64,7 +68,7 @@ class DeviceEngine final : public DeviceHost {
   using QueueKey = std::tuple<int, int, bool>;
   struct UnderWay {
     IssuedPtr issued;
-    Seconds since;
+    Seconds since;         ///< when the device came to it, if it has
     bool awaited = false;  ///< the compute stream waits for it
   };
   /// A wait, or compute, of the compute stream, to be reported when its time is known.

@@ -37,6 +37,7 @@ Position Engine::position_in(int lane) const {
     if (on_device != asked->on_device.end() &&
         (position.current.number < 0 || (*on_device)->number < position.current.number)) {
       position.current = place_of(**on_device);
+      position.computing = !(*on_device)->begun;
     }
   }
   std::vector<Wait> waits = waits_;
@@ -89,7 +90,9 @@ Seconds Engine::past_deadline(std::unique_lock<std::mutex>& lock, const Issued& 
 }
 
 bool Engine::is_done(const Issued& issued) const {
-  return issued.done || (issued.launched && device_ != nullptr && device_->ended(*issued.launched));
+  if (issued.done) return true;
+  const bool launched = issued.is_launched.load(std::memory_order_acquire);
+  return launched && device_ != nullptr && device_->ended(*issued.launched);
 }
 
 void Engine::ask_all(std::unique_lock<std::mutex>& lock, const Issued& issued) {

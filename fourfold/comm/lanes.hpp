@@ -23,12 +23,14 @@ struct Issued {
 
   schedule::Collective collective;
   Lane* lane = nullptr;
-  std::int64_t number = 0;        ///< in its lane, among operations of its kind
-  std::int64_t of_rank = 0;       ///< among all operations of the rank, for observers
-  OperationPtr operation;         ///< of the engine
-  Device::LaunchedPtr launched;   ///< of the device; null until it has been launched
-  Memory memory = Memory::kHost;  ///< where it runs
-  Buffers buffers;                ///< kept to keep the memory that they own alive
+  std::int64_t number = 0;       ///< in its lane, among operations of its kind
+  std::int64_t of_rank = 0;      ///< among all operations of the rank, for observers
+  OperationPtr operation;        ///< of the engine
+  Device::LaunchedPtr launched;  ///< of the device; read by other threads after `is_launched`
+  std::atomic<bool> is_launched{false};
+  std::atomic<bool> begun{false};  ///< the device has come to it
+  Memory memory = Memory::kHost;   ///< where it runs
+  Buffers buffers;                 ///< kept to keep the memory that they own alive
   schedule::Traffic sent;
   bool held = false;  ///< held back while compute waits for another operation of the network
   Seconds started;

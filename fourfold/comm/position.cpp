@@ -155,12 +155,18 @@ class Explanation {
   }
 
   /// Where nobody knows whose message is needed, as on a device: the members that have issued the
-  /// operation, and are at another one.
+  /// operation, and are at another one or at compute.
   void name_who_waits_elsewhere() {
     for (const int member : stuck_.members) {
       const Position& position = *answer(member);
-      if (member == stuck_.rank || !position.waiting || waits_here(position)) continue;
-      add(concat(named(member), " has issued it, and ", doing(position)));
+      if (member == stuck_.rank) continue;
+      if (position.waiting && !waits_here(position)) {
+        add(concat(named(member), " has issued it, and ", doing(position)));
+      } else if (!position.waiting && position.computing &&
+                 position.current.number == stuck_.place.number) {
+        add(concat(named(member), " has issued it, and its device still computes what comes ",
+                   "before it"));
+      }
     }
   }
 

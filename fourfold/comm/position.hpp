@@ -37,6 +37,7 @@ struct Position {
   bool joined = true;       ///< whether the rank has made the communicator of the lane
   std::int64_t issued = 0;  ///< collectives handed to the lane so far
   Place current;            ///< the oldest collective of the lane that is not done
+  bool computing = false;   ///< whether a device is still at compute that comes before `current`
   bool waiting = false;     ///< whether compute is blocked in a wait
   FixedText waiting_group;  ///< the group that the rank waits in, and the operation below
   Place waiting_for;

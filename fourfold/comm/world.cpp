@@ -120,6 +120,18 @@ void World::resolve() {
   if (core_->device) core_->device->resolve();
 }
 
+void World::report_ended() {
+  if (core_->device) core_->device->report_ended();
+}
+
+void World::release_device_communicators() {
+  if (!core_->device) return;
+  core_->device->resolve();
+  // Ranks come here at their own times, for which the device would not wait as long as the host.
+  everyone_->barrier().wait();
+  core_->device->release_communicators();
+}
+
 Communicator World::communicator(const grid::Group& group, int number, int purpose) {
   FOURFOLD_CHECK(group.index >= 0 && group.index < group.size() &&
                      group.members[static_cast<std::size_t>(group.index)] == rank(),
@@ -154,6 +166,10 @@ Counts World::counters() const {
 }
 Counts World::take_counters() {
   if (core_->device) core_->device->resolve();
+  return core_->counters.take();
+}
+Counts World::take_counters_so_far() {
+  report_ended();
   return core_->counters.take();
 }
 void World::reset_counters() {

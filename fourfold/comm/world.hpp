@@ -101,11 +101,22 @@ class World {
   /// device.
   void resolve();
 
+  /// Tells observers what the device has done by now. Does not wait, so that operations may last
+  /// into the next step, and does nothing without a device.
+  void report_ended();
+  /// Gives back what the library of the device keeps for communicators, which may be hundreds of
+  /// megabytes for each. The communicators of this world stay as they are: the first operation
+  /// makes what it needs again. Waits until the device has done all; the ranks leave together.
+  /// Collective, and does nothing without a device.
+  void release_device_communicators();
+
   /// What the rank has communicated since the last reset. See Counters. With a device these
   /// functions call `resolve`.
   Counts counters() const;
   void reset_counters();
   Counts take_counters();
+  /// The same, of what has ended by now: with a device it calls `report_ended`.
+  Counts take_counters_so_far();
   /// The largest amount of temporary memory that operations held so far.
   Bytes scratch_peak() const;
 

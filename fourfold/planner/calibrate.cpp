@@ -49,7 +49,8 @@ class DeviceProbe {
       : everyone_(&everyone),
         spec_(&spec),
         mesh_(world, grid::Grid({.x = world.size()}), {}, train::open_device(world, spec.device)) {
-    meter_.emplace();
+    meter_.emplace(train::type_of(spec.device));
+    if (on_gpu()) counting_.emplace(*meter_);
     device_.emplace(world, spec.device, *meter_);
   }
 
@@ -195,6 +196,7 @@ class DeviceProbe {
   tensor::Mesh mesh_;
   int here_ = 1;
   std::optional<tensor::MemoryMeter> meter_;
+  std::optional<tensor::MemoryMeter::Counting> counting_;  // for the line about a full GPU
   std::optional<train::Device> device_;
 };
 
@@ -272,6 +274,7 @@ cluster::Cluster calibrate(comm::World& world, const CalibrationSpec& spec) {
     if (spec.show && world.rank() == 0) spec.show("compute while ranks communicate");
     result.device.slowdown = slowdown_of(probe, everyone);
   });
+  world.release_device_communicators();  // of groups that nobody needs any more
   return result;
 }
 

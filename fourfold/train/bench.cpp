@@ -157,10 +157,11 @@ void measure(BenchRow& row, comm::World& world, const Config& config, const Data
     const Seconds begin = now();
     device.begin_step();
     row.loss = trainer.step(number, read).loss;
-    world.resolve();
+    // Else the next step waits for the update, as far as it must.
+    if (steps == 1) world.resolve();
     device.end_step();
     const Seconds time = now() - begin;
-    const comm::Counts of_step = world.take_counters();
+    const comm::Counts of_step = world.take_counters_so_far();
     if (number > 1) add_waits(waits, of_step, time);
     add(counts, of_step);
     times.push_back(time.value());
@@ -256,6 +257,7 @@ Bench compare(comm::World& world, const Config& config, const Dataset& data,
     row.strategy = name;
     if (const std::optional<Config> one = settled(world, config, row, choose, predict)) {
       measure_plan(row, world, *one, data, steps, machine);
+      world.release_device_communicators();
     }
     if (world.rank() == 0) tell(row);
     bench.rows.push_back(row);
@@ -275,6 +277,7 @@ Bench compare(comm::World& world, const Dataset& data, const std::vector<Planned
     row.predicted = plan.step;
     row.predicted_peak = plan.peak;
     measure_plan(row, world, plan.config, data, steps, machine);
+    world.release_device_communicators();
     if (world.rank() == 0) tell(row);
     bench.rows.push_back(row);
   }

@@ -45,6 +45,9 @@ class Checkpoints {
   /// After each step, with what all ranks have asked for. Saving goes on while training does.
   /// Collective.
   void after_step(std::int64_t number, const Votes& votes);
+  /// Whether a checkpoint is being written, of which the ranks tell each other after each step. The
+  /// same on all ranks.
+  bool under_way() const { return saver_.under_way(); }
   /// Waits for what is under way. Collective.
   void finish();
 

@@ -246,7 +246,6 @@ class Run {
     files_.begin_step(number);
     if (tracer_) tracer_->begin_step(number);
     const StepResult result = train_step(number, read);
-    world_->resolve();
     device_->end_step();
     const Seconds seconds = now() - begin;
     const bool skipped = !result.left_out.empty();
@@ -257,7 +256,7 @@ class Run {
     }
     skipped_.after(number, skipped);
     comm::Counts counts = std::exchange(before_update_, {});
-    add(counts, take_counts());
+    add(counts, noted(world_->take_counters_so_far()));
     if (tracer_) tracer_->end_step(number);
     if (tracer_ && tracer_->ends_with(number)) collect_traces();
     if (!first_) return result.votes;
@@ -314,15 +313,17 @@ class Run {
   }
 
   void save(std::int64_t number, const Votes& votes) {
-    take_counts();
+    const bool saves = votes.save || votes.stop || checkpoints_->under_way();
+    if (saves) take_counts();
     checkpoints_->after_step(number, votes);
-    world_->reset_counters();  // it does not belong to training
+    if (saves) world_->reset_counters();  // it does not belong to training
   }
 
-  /// What was communicated since the last call. The last operations of a step may count for the
-  /// next.
-  comm::Counts take_counts() {
-    comm::Counts counts = world_->take_counters();
+  /// What was communicated since counts were taken last, where the device has done all of it. What
+  /// is under way at the end of a step counts for the next.
+  comm::Counts take_counts() { return noted(world_->take_counters()); }
+
+  comm::Counts noted(comm::Counts counts) {
     add(record_.metrics.communication, counts);
     return counts;
   }

@@ -115,11 +115,15 @@ RankTrace unpacked(const Words& words) {
 
 void Tracer::begin_step(std::int64_t number) {
   if (number == steps_.first) observation_ = mesh_->world().observe(timeline_);
-  if (steps_.contain(number)) timeline_.begin_step(number);
+  if (!steps_.contain(number)) return;
+  mesh_->world().resolve();  // what the device does late belongs to the step before
+  timeline_.begin_step(number);
 }
 
 void Tracer::end_step(std::int64_t number) {
-  if (steps_.contain(number)) timeline_.end_step();
+  if (!steps_.contain(number)) return;
+  mesh_->world().resolve();  // or the times of the device would come too late
+  timeline_.end_step();
 }
 
 std::vector<RankTrace> Tracer::collect() {

@@ -21,8 +21,8 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  /// Call these around the step that is timed. After the last traced step operations may still be
-  /// under way.
+  /// Call these around the step that is timed. A device has nothing to do at both ends of a traced
+  /// step. On processors, operations may still be under way after the last traced step.
   void begin_step(std::int64_t number);
   void end_step(std::int64_t number);
 

@@ -8,6 +8,7 @@
 
 #include "tests/comm/contract.hpp"
 #include "tests/comm/contract_values.hpp"
+#include "tests/gpu/waiting_api.hpp"
 #include "tests/support/stand_in.hpp"
 
 namespace fourfold::test {
@@ -78,6 +79,44 @@ TEST(NcclContractGroups, ManyAtOnce) {
       });
     }
   }
+}
+
+/// As the program for real GPUs does it (tests/gpu): compute runs beside the host, which reads the
+/// results after it has waited. A wait that is missing leaves it with memory that is not written
+/// yet.
+TEST(NcclContractOfGpus, TheHostReadsWhatItHasWaitedFor) {
+  for (const int ranks : {1, 3}) {
+    for (const unsigned seed : {1U, 2U}) {
+      const Machine machine({.seed = seed, .resident = 128});
+      const comm::nccl::Api api = waiting_api(stand_in::api());
+      contract_memory = comm::Memory::kDevice;
+      on_threads(ranks, [&](comm::World& world) {
+        stand_in::api().set_device(world.rank());
+        waiting_stream = stand_in::make_compute_stream();
+        const auto compute_stream = [] { return waiting_stream; };
+        world.use_device(
+            comm::nccl::open(api, {.device = world.rank(), .compute_stream = compute_stream}));
+        for (int size = 1; size <= world.size(); ++size) check_operations(world, size, kSmall);
+        check_lists(world);
+        check_pairs(world);
+        check_many_groups(world, grid::Grid({.x = world.size()}), 2);
+        world.resolve();
+      });
+      contract_memory = comm::Memory::kHost;
+      EXPECT_EQ(machine.faults(), std::vector<std::string>());
+    }
+  }
+}
+
+/// Kernels of as many communicators as the stand-in has room for (Settings::resident) fit.
+TEST(NcclContractOptions, KernelsOfThreeCommunicatorsFit) {
+  for (const int multiprocessors : {3, 40, 108, 132, 148}) {
+    const int most = comm::nccl::max_ctas_of(multiprocessors);
+    EXPECT_GE(most, 1);
+    EXPECT_LE(Settings().resident * most, multiprocessors);
+  }
+  EXPECT_EQ(comm::nccl::max_ctas_of(40), 13);
+  EXPECT_EQ(comm::nccl::max_ctas_of(132), 32);
 }
 
 /// Numbers whose sums round.

@@ -16,14 +16,11 @@
 #include "fourfold/comm/nccl/nccl.hpp"
 
 #include "tests/comm/contract_values.hpp"
+#include "tests/gpu/waiting_api.hpp"
 
 namespace fourfold::test {
 
 namespace {
-
-using comm::nccl::Api;
-using comm::nccl::Event;
-using comm::nccl::Stream;
 
 void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw Error(concat(what, ": ", cudaGetErrorString(error)));
@@ -37,6 +34,12 @@ int count_gpus() {
     throw ConfigError(concat("there is no GPU to test: ", cudaGetErrorString(error)));
   }
   if (count == 0) throw ConfigError("there is no GPU that this process sees");
+  return count;
+}
+
+int count_multiprocessors(int index) {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, index), "ask the GPU");
   return count;
 }
 
@@ -56,22 +59,6 @@ int choose_gpu(const comm::World& world) {
   check(cudaDeviceGetAttribute(&both, cudaDevAttrConcurrentManagedAccess, index), "ask the GPU");
   if (both == 0) throw ConfigError("the host cannot use memory of this GPU while the GPU works");
   return index;
-}
-
-/// CUDA and NCCL, but the host waits where compute does: it is the host that reads the results.
-const Api& waiting_api() {
-  static const Api api = [] {
-    Api made = comm::nccl::cuda_api();
-    made.stream_wait = [](Stream stream, Event event) {
-      const int result = comm::nccl::cuda_api().stream_wait(stream, event);
-      const bool compute = stream == nullptr;
-      return result == comm::nccl::kSuccess && compute
-                 ? comm::nccl::cuda_api().event_synchronize(event)
-                 : result;
-    };
-    return made;
-  }();
-  return api;
 }
 
 void use_shared_memory() {
@@ -109,10 +96,11 @@ int run(const std::string& sums) {
     const int index = choose_gpu(world);
     use_shared_memory();
     using comm::nccl::Bf16Sums;
+    static const comm::nccl::Api api = waiting_api(comm::nccl::cuda_api());
     world.use_device(comm::nccl::open(
-        waiting_api(),
-        {.device = index,
-         .bf16_sums = sums == "exact" ? Bf16Sums::kRoundedOnce : Bf16Sums::kOfLibrary}));
+        api, {.device = index,
+              .bf16_sums = sums == "exact" ? Bf16Sums::kRoundedOnce : Bf16Sums::kOfLibrary,
+              .max_ctas = comm::nccl::max_ctas_of(count_multiprocessors(index))}));
     run_cases(world);
     if (world.rank() == 0) std::printf("all cases passed on %d GPUs\n", world.size());
   };

@@ -41,6 +41,7 @@ enum class Mistake {
   kAbortMisses,         ///< device 0 does not abort its communicators
   kNeverSettles,        ///< the calls of device 0 to a communicator are under way for ever
   kCallBlocks,          ///< a call of device 0 returns when its communicator is aborted
+  kCreateBlocks,        ///< device 0 never makes a communicator, and the call never returns
   kNeverFinalized       ///< the communicators of device 0 cannot be destroyed in peace
 };
 
@@ -56,6 +57,8 @@ class Machine {
   /// What was found so far, each once: accesses to memory that are not ordered, operations that do
   /// not fit together or do not end.
   std::vector<std::string> faults() const;
+  /// How many communicators have been made, and neither been destroyed nor aborted.
+  int communicators() const;
 };
 
 const comm::nccl::Api& api();

@@ -15,7 +15,6 @@ using comm::nccl::kSuccess;
 using comm::nccl::Stream;
 
 namespace {
-constexpr int kUnknownError = 999;
 std::unique_ptr<State> the_state;
 thread_local int chosen_device = 0;
 
@@ -338,9 +337,14 @@ Machine::Machine(const Settings& settings, Mistake mistake) {
   the_state = std::make_unique<State>(settings, mistake);
 }
 Machine::~Machine() {
+  the_state->ends = true;
+  while (the_state->blocked > 0) nap(400);
   the_state->compute.clear();  // while the state is there, which kernels look at
   forget_communicators();
   the_state.reset();
+}
+int Machine::communicators() const {
+  return state().communicators;
 }
 std::vector<std::string> Machine::faults() const {
   const std::lock_guard lock(state().fault_mutex);

@@ -77,12 +77,18 @@ struct DeviceState {
   bool spoiled = false;  ///< a mistake that is made once has been made
 };
 
+/// Of a call that fails.
+inline constexpr int kUnknownError = 999;
+
 /// All of the stand-in.
 struct State {
   Settings settings;
   Mistake mistake = Mistake::kNone;
   std::deque<DeviceState> devices;
   std::atomic<bool> stuck{false};
+  std::atomic<int> communicators{0};  ///< made, and neither destroyed nor aborted
+  std::atomic<int> blocked{0};        ///< calls that do not return before `ends`
+  std::atomic<bool> ends{false};
   std::mutex fault_mutex;
   std::vector<std::string> faults;
   std::vector<std::unique_ptr<StreamState>> compute;

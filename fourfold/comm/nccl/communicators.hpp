@@ -25,14 +25,22 @@ void check_nccl(const Api& api, int result, const char* function);
 /// A lane has a communicator of all members for its collectives, and one of two members for what
 /// one of them sends to the other. It is made when one member needs it: the first of its members
 /// makes an id and invites the others, whatever they are doing, and each of them joins on a thread
-/// of its own. So ranks may need communicators in different orders.
-class Communicators {
+/// of its own. So ranks may need communicators in different orders. A thread whose call of the
+/// library never returns is left behind, with what it uses: this lives as long as such a thread.
+class Communicators : public std::enable_shared_from_this<Communicators> {
  public:
-  /// `api` and `host` must outlive this.
+  /// `api` must outlive this, and `host` must live until `close`.
   Communicators(const Api& api, DeviceHost& host, const Options& options);
-  /// Destroys the communicators. Unless they were aborted, other members must do so, too; where
-  /// they do not in time, the communicators are aborted.
-  ~Communicators();
+  Communicators(const Communicators&) = delete;
+  Communicators& operator=(const Communicators&) = delete;
+  ~Communicators() = default;
+
+  /// The last call. Destroys the communicators. Unless they were aborted, other members must do so,
+  /// too; where they do not in time, the communicators are aborted.
+  void close();
+  /// Destroys the communicators, as all ranks do now; they are made again when they are needed.
+  /// Nothing may be under way. Throws CommError where other members do not destroy theirs in time.
+  void release();
 
   void add_lane(const Lane& lane);
   void invited(const Invitation& invitation);
@@ -60,7 +68,9 @@ class Communicators {
   struct Entry {
     std::vector<int> members;  ///< ranks of the world
     int index = 0;             ///< of this rank
-    bool asked = false;        ///< the owner has been asked for an id
+    int generation = 0;
+    bool asked = false;    ///< the owner has been asked for an id
+    bool started = false;  ///< `join` has been started
     bool has_id = false;
     UniqueId id{};
     Comm comm = nullptr;  ///< may be under way until `ready`
@@ -69,28 +79,40 @@ class Communicators {
     std::thread join;  ///< joins the communicator
   };
 
+  using EntryPtr = std::shared_ptr<Entry>;
+  using Entries = std::map<Key, EntryPtr>;
+
   Comm of(const Lane& lane, int from, int to);
-  Entry& entry(const Lane& lane, int from, int to);
-  void start(const Key& key, Entry& entry);
+  EntryPtr entry(const Lane& lane, int from, int to);
+  void start(const Key& key, const EntryPtr& entry);
   void join(const Key& key, Entry& entry);
+  void invite(const Key& key, const Entry& entry, const UniqueId& id);
+  void take_up(const Lane& lane, const Invitation& invitation);
+  void take_up_early();
   void throw_if_aborted() const;
-  void finish_joining(Seconds end);
-  void close(Seconds end);
+  std::unique_lock<std::mutex> lock_calls();
+  bool end(const Entries& entries, Seconds until);
+  bool finalize(const Entries& entries);
+  bool finalized(const Entries& entries);
 
   const Api* api_;
-  DeviceHost* host_;
+  int rank_;
   int device_;
   int max_ctas_;
   Seconds farewell_;
   std::atomic<bool> aborted_{false};
-  std::mutex abort_mutex_;  // held while communicators are aborted
+  std::mutex host_mutex_;   // guards `host_` against its end
+  DeviceHost* host_;        // null: closed
+  std::mutex abort_mutex_;  // held while communicators are aborted, or destroyed
   bool abort_done_ = false;
 
   std::mutex call_mutex_;  // held during a call to a communicator, and when `aborted_` changes
   std::mutex mutex_;       // guards everything below; nobody calls the host side under it
   std::map<int, const Lane*> lanes_;
-  std::vector<Invitation> early_;  // for lanes that this rank has not made yet
-  std::map<Key, Entry> entries_;
+  int generation_ = 0;             // how often `release` was called, the same on all ranks
+  std::vector<Invitation> early_;  // for lanes and generations that this rank has not made yet
+  Entries entries_;
+  Entries ending_;  // those that are being destroyed; meanwhile no others are made
 };
 
 }  // namespace fourfold::comm::nccl

@@ -72,13 +72,13 @@ class NcclDevice final : public Device {
     // The communicators go first: they may still run on the streams.
     if (!communicators_) return;
     if (!host_->failed()) streams_->drain();
-    communicators_.reset();
+    communicators_->close();
   }
 
   void open(DeviceHost& host) override {
     host_ = &host;
     use();
-    communicators_.emplace(*api_, host, options_);
+    communicators_ = std::make_shared<Communicators>(*api_, host, options_);
     streams_.emplace(*api_, options_.compute_stream);
     streams_->finish();
   }
@@ -121,6 +121,10 @@ class NcclDevice final : public Device {
   void wait(const Launched& launched) override {
     streams_->wait(streams_->compute(), real(launched).ended);
   }
+  bool began(const Launched& launched) override {
+    use();
+    return streams_->passed(real(launched).began);
+  }
   bool ended(const Launched& launched) override {
     use();
     return streams_->passed(real(launched).ended);
@@ -137,6 +141,16 @@ class NcclDevice final : public Device {
   Seconds time_of(const Stamp& stamp) override { return streams_->time_of(real(stamp).event); }
 
   void finish() override { streams_->finish(); }
+  void keep_time() override {
+    use();
+    streams_->keep_time();
+  }
+  void release_communicators() override {
+    use();
+    streams_->drain();
+    communicators_->release();
+    streams_->forget_pairs();
+  }
   std::string error() override {
     use();
     return communicators_->error();
@@ -242,7 +256,7 @@ class NcclDevice final : public Device {
   Options options_;
   DeviceHost* host_ = nullptr;
   std::optional<Streams> streams_;
-  std::optional<Communicators> communicators_;
+  std::shared_ptr<Communicators> communicators_;
 };
 
 }  // namespace

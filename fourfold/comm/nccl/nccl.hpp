@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -32,11 +33,19 @@ struct Options {
   /// For sums of bf16 that are rounded once. Empty: CUDA's own allocator for streams.
   ScratchMemory scratch = {};
   /// How many multiprocessors a communicator may use; 0: as many as NCCL likes. Kernels of all
-  /// communicators that run at once must fit on the device together.
+  /// communicators that run at once must fit on the device together (`max_ctas_of`).
   int max_ctas = 0;
   /// How long the end waits for other ranks to end their communicators, too, before it gives up.
   Seconds farewell{30};
 };
+
+/// Options::max_ctas for a device with so many multiprocessors: kernels of three communicators fit
+/// at once, with which no tested training hangs (docs/communication.md).
+constexpr int max_ctas_of(int multiprocessors) {
+  constexpr int kAtOnce = 3;
+  constexpr int kMost = 32;  // more than NCCL takes on most machines, and allowed by all versions
+  return std::clamp(multiprocessors / kAtOnce, 1, kMost);
+}
 
 /// For World::use_device. `api` must outlive the device: `cuda_api()`, or a stand-in.
 std::unique_ptr<Device> open(const Api& api, const Options& options = {});

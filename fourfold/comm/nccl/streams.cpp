@@ -81,12 +81,25 @@ void Streams::finish() {
   check_cuda(*api_, api_->stream_synchronize(compute()), "run what it was given");
   EventPtr anchor = record(compute());
   check_cuda(*api_, api_->event_synchronize(anchor.get()), "run what it was given");
+  next_anchor_.reset();
   const std::lock_guard lock(mutex_);
   anchor_ = std::move(anchor);
   anchored_ = now();
 }
 
+void Streams::keep_time() {
+  if (next_anchor_ == nullptr) {
+    next_anchor_ = record(compute());
+  } else if (passed(next_anchor_)) {
+    const Seconds at = time_of(next_anchor_);
+    const std::lock_guard lock(mutex_);
+    anchor_ = std::move(next_anchor_);
+    anchored_ = at;
+  }
+}
+
 void Streams::drain() {
+  const std::lock_guard one(drain_mutex_);
   std::vector<Stream> all;
   {
     const std::lock_guard lock(mutex_);
@@ -94,6 +107,16 @@ void Streams::drain() {
   }
   // An error is none here: the streams are drained after a failure.
   for (const Stream stream : all) static_cast<void>(api_->stream_synchronize(stream));
+}
+
+void Streams::forget_pairs() {
+  const std::lock_guard one(drain_mutex_);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [pair, stream] : by_pair_) {
+    std::erase(all_, stream);
+    static_cast<void>(api_->stream_destroy(stream));
+  }
+  by_pair_.clear();
 }
 
 }  // namespace fourfold::comm::nccl

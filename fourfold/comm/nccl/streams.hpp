@@ -55,8 +55,14 @@ class Streams {
 
   /// Returns when the compute stream has done all, and compares the clocks.
   void finish();
+  /// Moves the comparison of the clocks to a later point of the compute stream, if the device has
+  /// passed one. CUDA tells the time between two points in a float, which is exact only for points
+  /// that are near each other.
+  void keep_time();
   /// Returns when none of the streams for communication has anything to do.
   void drain();
+  /// Destroys the streams of pairs, which have nothing to do.
+  void forget_pairs();
 
  private:
   Stream make();
@@ -66,6 +72,8 @@ class Streams {
   std::shared_ptr<Events> events_;
   std::map<int, Stream> by_purpose_;
   std::map<std::tuple<int, int, int>, Stream> by_pair_;
+  std::mutex drain_mutex_;    // held while streams are waited for, or destroyed
+  EventPtr next_anchor_;      // recorded, and perhaps not passed
   mutable std::mutex mutex_;  // guards everything below
   std::vector<Stream> all_;
   EventPtr anchor_;

@@ -73,12 +73,13 @@ std::string missing(cudaError_t error, int count) {
 
 /// Starts CUDA in libtorch, whose allocator may be used only then, and turns off what computes with
 /// fewer digits than tensors have: libtorch would convolve float32 in TF32, and let cuBLAS round
-/// parts of sums to bf16.
+/// parts of sums to bf16. Gradients of convolutions must not depend on which thread adds first.
 void start_libtorch() {
   at::Context& context = at::globalContext();
   context.lazyInitDevice(c10::kCUDA);
   context.setAllowTF32CuDNN(false);
   context.setAllowBF16ReductionCuBLAS(false);
+  context.setDeterministicCuDNN(true);
 }
 
 /// Memory of libtorch's allocator, so that it is counted and limited with that of tensors, and
@@ -99,6 +100,9 @@ comm::nccl::ScratchMemory scratch_memory() {
 comm::nccl::Options options_of(const GpuUse& use) {
   using comm::nccl::Bf16Sums;
   const auto number = static_cast<c10::DeviceIndex>(use.index);
+  int multiprocessors = 0;
+  C10_CUDA_CHECK(
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, use.index));
   return {.device = use.index,
           .compute_stream =
               [number] {
@@ -106,7 +110,8 @@ comm::nccl::Options options_of(const GpuUse& use) {
                     c10::cuda::getCurrentCUDAStream(number).stream());
               },
           .bf16_sums = use.exact_bf16_sums ? Bf16Sums::kRoundedOnce : Bf16Sums::kOfLibrary,
-          .scratch = scratch_memory()};
+          .scratch = scratch_memory(),
+          .max_ctas = comm::nccl::max_ctas_of(multiprocessors)};
 }
 
 }  // namespace
