@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <optional>
 #include <thread>
 
+#include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/launch/launcher.hpp"
 #include "fourfold/train/run_folder.hpp"
 
 #include "apps/fourfold/commands.hpp"
@@ -42,11 +46,17 @@ std::vector<std::string> going_on(const Supervised& job, char** argv, bool any_g
   return resuming(job, std::move(words));
 }
 
-/// The next smaller number of ranks that has a grid; one rank has one.
-int fewer(const Supervised& job, int ranks) {
-  do {
-    --ranks;
-  } while (ranks > 1 && !job.has_grid(ranks));
+/// The next smaller number of ranks that has a grid; one rank has one. Nothing if that cannot be
+/// told, since the disk with the data fails, for example: it may come back.
+std::optional<int> fewer(const Supervised& job, int ranks) {
+  try {
+    do {
+      --ranks;
+    } while (ranks > 1 && !job.has_grid(ranks));
+  } catch (const std::exception& error) {
+    print_error(concat("no grid of fewer ranks is looked for: ", describe(error)));
+    return std::nullopt;
+  }
   return ranks;
 }
 
@@ -65,12 +75,12 @@ int supervise(const Supervised& job, char** argv) {
       print_error("ranks failed after the run had ended: its results are complete");
       return 0;
     }
-    if (status != 1 || left == 0) return status;
+    if (status != 1 || left == 0 || launch::stop_was_asked()) return status;
     idle = train::has_moved(job.folder) ? 0 : idle + 1;
     const bool begun = train::is_run_folder(job.folder);
     const bool gone = begun && idle >= 2 && *ranks.ranks > 1;
-    if (gone) {
-      ranks.ranks = fewer(job, *ranks.ranks);
+    if (const auto left_over = gone ? fewer(job, *ranks.ranks) : std::nullopt) {
+      ranks.ranks = *left_over;
       idle = 0;
       any_grid = true;
     }

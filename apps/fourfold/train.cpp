@@ -106,6 +106,8 @@ Supervised supervised(const TrainOptions& options) {
 }
 
 int run(TrainOptions& options, char** argv) {
+  // First of all: the launcher passes a request on as soon as all ranks catch it.
+  if (launch::is_rank()) launch::catch_stop_signals();
   find_config(options);
   if (!options.on_bad_step.empty()) {
     options.source.overrides.push_back("train.on_bad_step=" + options.on_bad_step);
@@ -148,7 +150,7 @@ int run(TrainOptions& options, char** argv) {
   if (options.restarts > 0) return supervise(supervised(options), argv);
   bool stopped = false;
   const int status = run_on_ranks(options.ranks, argv, [&](comm::World& world) {
-    launch::catch_stop_signals();
+    launch::catch_stop_signals();  // also where this process is the only rank
     const train::Console console = make_console();
     train::RunSpec spec = options.run;
     spec.choose = [&console](comm::World& ranks, config::Config& config,
