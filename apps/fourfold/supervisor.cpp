@@ -6,6 +6,7 @@
 #include <exception>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
@@ -66,8 +67,9 @@ int supervise(const Supervised& job, char** argv) {
   RankOptions ranks = job.ranks;
   std::vector<std::string> words =
       resuming(job, without_options(argv, {"--out", "--resume", "--restarts"}));
-  int idle = 0;           // failures in a row without a new step
-  bool any_grid = false;  // whether there are fewer ranks than at first
+  int idle = 0;                     // failures in a row without a new step
+  bool any_grid = false;            // whether there are fewer ranks than at first
+  std::optional<std::int64_t> bad;  // the step that ended the ranks before, if numbers were bad
   for (int left = job.restarts;; --left) {
     train::forget_begun(job.folder);
     const int status = start(ranks, words);
@@ -76,6 +78,12 @@ int supervise(const Supervised& job, char** argv) {
       return 0;
     }
     if (status != 1 || left == 0 || launch::stop_was_asked()) return status;
+    const std::optional<std::int64_t> bad_before = std::exchange(bad, train::bad_step(job.folder));
+    if (bad && bad == bad_before) {
+      print_error(concat("step ", *bad, " has bad numbers again, and would have them once more: ",
+                         "the run is not started again"));
+      return status;
+    }
     idle = train::has_moved(job.folder) ? 0 : idle + 1;
     const bool begun = train::is_run_folder(job.folder);
     const bool gone = begun && idle >= 2 && *ranks.ranks > 1;

@@ -25,8 +25,9 @@ struct Supervised {
 /// ends with another status than 1, until it has failed too often, or until it was asked to stop.
 /// Where ranks fail twice without a new step, fewer are started, the next smaller number that has a
 /// grid: the plan chooses it, and the batch stays. If that number cannot be found now, since data
-/// cannot be read, as many are started again. Ranks that fail when the run has written all of its
-/// results are no failure. Returns the last status.
+/// cannot be read, as many are started again. Ranks that end at the same step twice in a row, since
+/// its numbers are not finite, are not started again. Ranks that fail when the run has written all
+/// of its results are no failure. Returns the last status.
 int supervise(const Supervised& job, char** argv);
 
 }  // namespace fourfold::app

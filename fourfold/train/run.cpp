@@ -262,10 +262,15 @@ class Run {
 
   StepResult train_step(std::int64_t number, const ReadSample& read) {
     StepResult result;
-    with_gpu(concat("step ", number), [&] {
-      result = trainer_->step(number, read, checkpoints_->votes(number, launch::stop_requested()),
-                              [&] { compare(number); });
-    });
+    try {
+      with_gpu(concat("step ", number), [&] {
+        result = trainer_->step(number, read, checkpoints_->votes(number, launch::stop_requested()),
+                                [&] { compare(number); });
+      });
+    } catch (const BadNumbers& bad) {
+      if (first_) mark_bad_step(folder_, bad.step());
+      throw;
+    }
     return result;
   }
 

@@ -93,6 +93,15 @@ TEST_F(BadSteps, AreLeftOutAgainWhenTheRunGoesOn) {
   EXPECT_SAYS(stopped.err, " of the step (");
   EXPECT_SAYS(stopped.err, "; nothing was updated");
 
+  // The first time a checkpoint from before the fault might help; the second time nothing does.
+  std::vector<std::string> again = settings;
+  again.insert(again.end(), {"--ranks", "2", "--restarts", "5"});
+  const Outcome restarted = train("restarted", again);
+  EXPECT_EQ(restarted.status, 1);
+  EXPECT_EQ(lines(restarted.err).size(), 4U) << restarted.err;
+  EXPECT_SAYS(restarted.err, "and starts again with 2 ranks; 4 more restarts");
+  EXPECT_SAYS(restarted.err, " has bad numbers again");
+
   settings.insert(settings.end(), {"--on-bad-step", "skip"});
   const Outcome whole = train("whole", settings);
   ASSERT_EQ(whole.status, 0) << whole.err;
