@@ -145,11 +145,8 @@ void forget_begun(const std::string& folder) {
 }
 
 void mark_bad_step(const std::string& folder, std::int64_t step) {
-  try {
-    write_text(folder + "/" + kBadStepFile, concat(step, "\n"));
-  } catch (const IoError&) {
-    // The run ends with a line about the step, which matters more.
-  }
+  // At once, without waiting for the disk: other ranks are about to end this one.
+  std::ofstream(folder + "/" + kBadStepFile) << step << "\n";
 }
 
 std::optional<std::int64_t> bad_step(const std::string& folder) {
