@@ -5,8 +5,9 @@
 #
 #   bench/checkpoint_cost.sh [STEPS] [OUT_DIR]          default: 30 steps, build/checkpoint_cost
 #
-# Compares the steps of one run during which a checkpoint was written with its other steps, and prints how long training
-# stood still, and what was read for what was needed. Run it on a quiet machine.
+# Compares the steps of one run during which a checkpoint was written with its other steps: the steps alone, and together
+# with the time for which training stood still between them. Prints also how long that was, and what was read for what
+# was needed. Run it on a quiet machine.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,15 +29,21 @@ run behind "$steps" --set checkpoint.every=$((steps / 5)) --set checkpoint.stagi
 run waiting 6 --set checkpoint.every=2 --set checkpoint.staging_mib=1
 python3 - "$out" <<'PYTHON'
 import json, re, statistics, sys
+def seconds_of(text):
+    number, unit = text.split()
+    return float(number) * {"s": 1, "ms": 1e-3, "us": 1e-6}[unit]
+
 for name in ("behind", "waiting"):
     with open(f"{sys.argv[1]}/{name}.json", encoding="utf-8") as file:
         seconds = {step["step"]: step["seconds"] for step in json.load(file)["steps"]}
     with open(f"{sys.argv[1]}/{name}.log", encoding="utf-8") as file:
-        saves = re.findall(r"checkpoint of step (\d+): (.*) in ([0-9.]+) (m?s), training stood still for (.*)", file.read())
-    writing, last = [], max(seconds)
-    for step, size, took, unit, still in saves:
-        left, at = float(took) / (1000 if unit == "ms" else 1), int(step) + 1
-        print(f"{name}: step {step}: {size} in {took} {unit}, training stood still for {still}")
+        saves = re.findall(r"checkpoint of step (\d+): (.*) in ([0-9.]+ [mu]?s), training stood still for ([0-9.]+ [mu]?s)", file.read())
+    writing, stood = [], 0
+    for step, size, took, still in saves:
+        left, at = seconds_of(took), int(step) + 1
+        print(f"{name}: step {step}: {size} in {took}, training stood still for {still}")
+        if at in seconds:  # a save after the last step delays none
+            stood += seconds_of(still)
         while left > 0.2 * seconds.get(at, 1e9):
             writing.append(at)
             left -= seconds[at]
@@ -48,5 +55,8 @@ for name in ("behind", "waiting"):
         slow = [seconds[at] for at in writing]
         print(f"{name}: {len(slow)} steps while a checkpoint was written: mean {statistics.mean(slow):.3f} s "
               f"({100 * (statistics.mean(slow) / usual - 1):+.1f}%), from {min(slow):.3f} to {max(slow):.3f}")
+        whole, others_whole = sum(slow) + stood, len(slow) * statistics.mean(others)
+        print(f"{name}: the same with standing still: {whole:.2f} s, and {others_whole:.2f} s for as many other steps "
+              f"({100 * (whole / others_whole - 1):+.1f}%)")
 PYTHON
 $program train --resume "$out/behind" --grid x=2 --set train.steps=$((steps + 1)) | grep 'goes on'

@@ -55,6 +55,11 @@ std::vector<Looked> look(const CheckpointOptions& options, bool all) {
     }
     found.push_back(std::move(looked));
   }
+  if (options.step > 0 && found.empty()) {
+    throw ConfigError(concat(options.folder, " has no checkpoint of step ", options.step,
+                             ": fourfold checkpoint list ", options.folder,
+                             " shows what there is"));
+  }
   return found;
 }
 

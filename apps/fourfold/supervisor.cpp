@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <optional>
 #include <thread>
+#include <utility>
 
+#include "fourfold/base/error.hpp"
 #include "fourfold/base/text.hpp"
+#include "fourfold/launch/launcher.hpp"
 #include "fourfold/train/run_folder.hpp"
 
 #include "apps/fourfold/commands.hpp"
@@ -42,11 +47,17 @@ std::vector<std::string> going_on(const Supervised& job, char** argv, bool any_g
   return resuming(job, std::move(words));
 }
 
-/// The next smaller number of ranks that has a grid; one rank has one.
-int fewer(const Supervised& job, int ranks) {
-  do {
-    --ranks;
-  } while (ranks > 1 && !job.has_grid(ranks));
+/// The next smaller number of ranks that has a grid; one rank has one. Nothing if that cannot be
+/// told, since the disk with the data fails, for example: it may come back.
+std::optional<int> fewer(const Supervised& job, int ranks) {
+  try {
+    do {
+      --ranks;
+    } while (ranks > 1 && !job.has_grid(ranks));
+  } catch (const std::exception& error) {
+    print_error(concat("no grid of fewer ranks is looked for: ", describe(error)));
+    return std::nullopt;
+  }
   return ranks;
 }
 
@@ -56,8 +67,9 @@ int supervise(const Supervised& job, char** argv) {
   RankOptions ranks = job.ranks;
   std::vector<std::string> words =
       resuming(job, without_options(argv, {"--out", "--resume", "--restarts"}));
-  int idle = 0;           // failures in a row without a new step
-  bool any_grid = false;  // whether there are fewer ranks than at first
+  int idle = 0;                     // failures in a row without a new step
+  bool any_grid = false;            // whether there are fewer ranks than at first
+  std::optional<std::int64_t> bad;  // the step that ended the ranks before, if numbers were bad
   for (int left = job.restarts;; --left) {
     train::forget_begun(job.folder);
     const int status = start(ranks, words);
@@ -65,12 +77,18 @@ int supervise(const Supervised& job, char** argv) {
       print_error("ranks failed after the run had ended: its results are complete");
       return 0;
     }
-    if (status != 1 || left == 0) return status;
+    if (status != 1 || left == 0 || launch::stop_was_asked()) return status;
+    const std::optional<std::int64_t> bad_before = std::exchange(bad, train::bad_step(job.folder));
+    if (bad && bad == bad_before) {
+      print_error(concat("step ", *bad, " has bad numbers again, and would have them once more: ",
+                         "the run is not started again"));
+      return status;
+    }
     idle = train::has_moved(job.folder) ? 0 : idle + 1;
     const bool begun = train::is_run_folder(job.folder);
     const bool gone = begun && idle >= 2 && *ranks.ranks > 1;
-    if (gone) {
-      ranks.ranks = fewer(job, *ranks.ranks);
+    if (const auto left_over = gone ? fewer(job, *ranks.ranks) : std::nullopt) {
+      ranks.ranks = *left_over;
       idle = 0;
       any_grid = true;
     }

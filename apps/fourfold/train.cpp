@@ -15,6 +15,7 @@
 #include "fourfold/tensor/memory.hpp"
 #include "fourfold/train/dataset.hpp"
 #include "fourfold/train/gpu.hpp"
+#include "fourfold/train/resumed_config.hpp"
 #include "fourfold/train/run.hpp"
 #include "fourfold/train/run_folder.hpp"
 #include "fourfold/train/settle.hpp"
@@ -40,13 +41,20 @@ struct TrainOptions {
   int restarts = 0;
 };
 
+config::Config for_data(const train::RunSpec& run) {
+  return train::config_for_data(run.config, run.has_checkpoint ? run.resume : std::string());
+}
+
 /// Checks everything that one process can check, before others are started. It also prepares the
 /// data, so that no rank has to wait for it.
 void check(const TrainOptions& options, int ranks) {
   config::Config config = options.run.config;
   if (options.run.free_grid) train::forget_other_grid(config, ranks);
+  if (options.run.own) train::take_own_grid(config, *options.run.own, ranks);
   const train::Console console = make_console();
-  static_cast<void>(train::open_dataset(config, console.show));
+  config::Config of_data = for_data(options.run);
+  static_cast<void>(train::open_dataset(of_data, console.show));
+  config.model.vocab = of_data.model.vocab;
   train::settle_grid(config, ranks, train::memory_for_training(config, ranks));
   train::check_fit(config);
 }
@@ -72,7 +80,12 @@ void find_config(TrainOptions& options) {
     throw ConfigError("--resume goes on in the run's own folder: leave out --out");
   }
   train::check_resumed_folder(resume, !options.source.path.empty());
-  if (!options.source.path.empty()) return;
+  if (!options.source.path.empty()) {
+    if (train::is_run_folder(resume)) {
+      options.run.own = config::read({.path = resume + "/config.toml", .needs_data = false});
+    }
+    return;
+  }
   options.source.path = resume + "/config.toml";
   options.run.free_grid = options.source.grid.empty();
 }
@@ -84,10 +97,15 @@ Supervised supervised(const TrainOptions& options) {
         "--resume FOLDER");
   }
   const train::RunSpec& run = options.run;
-  const auto has_grid = [&options](int ranks) {
+  const std::string folder = !run.resume.empty() ? run.resume
+                             : !run.out.empty()  ? run.out
+                                                 : train::new_run_folder(run.name);
+  const auto has_grid = [&options, folder](int ranks) {
     TrainOptions other = options;
     other.run.free_grid = true;
     other.run.config.parallel.given = true;  // the run's own has the grid that does not fit
+    other.run.resume = folder;
+    other.run.has_checkpoint = train::has_checkpoint(folder);
     try {
       check(other, ranks);
     } catch (const ConfigError&) {
@@ -97,15 +115,15 @@ Supervised supervised(const TrainOptions& options) {
   };
   return {.ranks = options.ranks,
           .restarts = options.restarts,
-          .folder = !run.resume.empty() ? run.resume
-                    : !run.out.empty()  ? run.out
-                                        : train::new_run_folder(run.name),
+          .folder = folder,
           .steps = run.config.train.steps,
           .config = options.source.path,
           .has_grid = has_grid};
 }
 
 int run(TrainOptions& options, char** argv) {
+  // First of all: the launcher passes a request on as soon as all ranks catch it.
+  if (launch::is_rank()) launch::catch_stop_signals();
   find_config(options);
   if (!options.on_bad_step.empty()) {
     options.source.overrides.push_back("train.on_bad_step=" + options.on_bad_step);
@@ -124,7 +142,7 @@ int run(TrainOptions& options, char** argv) {
     throw ConfigError("--trace-steps needs --trace or --report");
   }
   if (options.run.resume.empty()) train::check_run_folder(options.run.out);
-  train::check_inputs(options.run.config);
+  train::check_inputs(for_data(options.run));
   train::check_gpus(options.run.config.device);
   if (!options.run.config.train.init_from.empty() && !options.run.has_checkpoint) {
     check_weights(options.run.config);
@@ -148,7 +166,7 @@ int run(TrainOptions& options, char** argv) {
   if (options.restarts > 0) return supervise(supervised(options), argv);
   bool stopped = false;
   const int status = run_on_ranks(options.ranks, argv, [&](comm::World& world) {
-    launch::catch_stop_signals();
+    launch::catch_stop_signals();  // also where this process is the only rank
     const train::Console console = make_console();
     train::RunSpec spec = options.run;
     spec.choose = [&console](comm::World& ranks, config::Config& config,

@@ -36,7 +36,10 @@ class Files {
     constexpr std::size_t kMost = 256;
     if (!open_[number]) {
       if (count_++ == kMost) {
-        for (auto& file : open_) file.reset();
+        for (auto& file : open_) {
+          if (file) read_ += file->bytes_read();
+          file.reset();
+        }
         count_ = 1;
       }
       open_[number] = std::make_unique<formats::ReadFile>(paths_[number]);
@@ -44,10 +47,18 @@ class Files {
     return *open_[number];
   }
 
+  /// What was really read of all files.
+  Bytes bytes_read() const {
+    std::int64_t bytes = read_;
+    for (const auto& file : open_) bytes += file ? file->bytes_read() : 0;
+    return Bytes(bytes);
+  }
+
  private:
   std::vector<fs::path> paths_;
   std::vector<std::unique_ptr<formats::ReadFile>> open_;
   std::size_t count_ = 0;  // of those that are open
+  std::int64_t read_ = 0;  // of those that were closed
 };
 
 /// A part of a tensor in a file.
@@ -71,13 +82,12 @@ class Contents {
     const auto found = sources_.find(name);
     return found == sources_.end() ? nullptr : &found->second;
   }
-  std::int64_t header_bytes() const { return header_bytes_; }
+  Bytes bytes_read() const { return files_.bytes_read(); }
 
  private:
   void add(std::size_t number) {
     const formats::ReadFile& file = files_.at(number);
     const formats::FileHeader header = formats::read_header(file);
-    header_bytes_ += header.data_begin;
     const std::string path = file.path().string();
     for (const formats::TensorEntry& entry : header.entries) {
       EntryName name = parse_entry(entry, path);
@@ -88,7 +98,6 @@ class Contents {
 
   Files files_;
   std::map<std::string, std::vector<Source>> sources_;
-  std::int64_t header_bytes_ = 0;
 };
 
 /// Reads a rectangle of a source: some elements that follow each other at a time.
@@ -147,11 +156,10 @@ Tensor view_of(Tensor tensor, const grid::Block& block) {
   return tensor;
 }
 
-/// Fills a block from all sources that have a part of it. Returns the bytes that were read.
-Bytes fill(const StateBlock& block, Contents& contents, const Good& checkpoint) {
+/// Fills a block from all sources that have a part of it.
+void fill(const StateBlock& block, Contents& contents, const Good& checkpoint) {
   const std::vector<Source>* sources = contents.find(block.name);
   std::int64_t found = 0;
-  Bytes bytes;
   for (std::size_t i = 0; sources != nullptr && i < sources->size(); ++i) {
     const Source& source = (*sources)[i];
     if (source.block.ranges.size() != block.block.ranges.size()) continue;
@@ -160,9 +168,8 @@ Bytes fill(const StateBlock& block, Contents& contents, const Good& checkpoint) 
     const Tensor values = RectangleReader(contents.file_of(source), source, shared).read();
     view_of(block.data, grid::relative(shared, block.block)).copy_(values);
     found += shared.elements();
-    bytes += Bytes(static_cast<std::int64_t>(values.nbytes()));
   }
-  if (found == block.block.elements()) return bytes;
+  if (found == block.block.elements()) return;
   throw ConfigError(concat("the checkpoint ", checkpoint.path.string(), " has ", found, " of the ",
                            block.block.elements(), " elements of ", block.entry(),
                            ": it is of another model"));
@@ -219,12 +226,11 @@ std::optional<Good> newest_good(comm::World& world, const comm::Communicator& ev
 Loaded load_state(const Good& checkpoint, const std::vector<StateBlock>& blocks) {
   Contents contents(checkpoint);
   Loaded loaded;
-  loaded.read = Bytes(contents.header_bytes());
   for (const StateBlock& block : blocks) {
-    const Bytes bytes = fill(block, contents, checkpoint);
-    loaded.needed += bytes;
-    loaded.read += bytes;
+    fill(block, contents, checkpoint);
+    loaded.needed += Bytes(static_cast<std::int64_t>(block.data.nbytes()));
   }
+  loaded.read = contents.bytes_read();
   return loaded;
 }
 

@@ -31,8 +31,8 @@ std::optional<Good> newest_good(comm::World& world, const comm::Communicator& ev
 
 /// What a rank has read.
 struct Loaded {
-  Bytes needed;  ///< the elements of its blocks, in the type of the files
-  Bytes read;    ///< everything, with the headers of the files
+  Bytes needed;  ///< the size of its blocks
+  Bytes read;    ///< from the files, with their headers, as it was counted where files are read
 };
 
 /// Fills the blocks with the values that any ranks of any grid have written. Only what the blocks

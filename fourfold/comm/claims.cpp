@@ -2,6 +2,7 @@
 // their messages about it.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "fourfold/comm/engine.hpp"
 
@@ -55,6 +56,9 @@ void Engine::answer(const ControlMessage& message) {
     case Kind::kVerdict:
       verdicts_[index_of(message.right)] = message.holder;
       break;
+    case Kind::kRelease:
+      courts_[index_of(message.right)].release(message.from);
+      break;
     case Kind::kEnd:
       transport_->expect_end(message.status);
       break;
@@ -99,11 +103,13 @@ int Engine::claim(Right right, int order, std::unique_lock<std::mutex>* lock, co
   // To ask is harmless if two ranks do it, so that the next arbiter need not wait for a slow one.
   const Seconds apart =
       right == Right::kAsk ? std::min(kNextArbiter, options_.answer_time) : options_.answer_time;
+  if (right == Right::kAsk) claimed_from_.clear();
   const Seconds begin = now();
   for (std::size_t next = 0; next < asked.size() || now() - begin < until_answered(next, apart);) {
     if (next < asked.size() && now() - begin >= static_cast<double>(next) * apart) {
-      send_claim({.kind = Kind::kClaim, .from = self, .right = right, .order = order},
-                 asked[next++]);
+      if (right == Right::kAsk) claimed_from_.push_back(asked[next]);
+      send_to_arbiter({.kind = Kind::kClaim, .from = self, .right = right, .order = order},
+                      asked[next++]);
     }
     const std::uint64_t seen = transport_->activity();
     if (until != nullptr) {
@@ -124,11 +130,20 @@ Seconds Engine::until_answered(std::size_t asked, Seconds apart) const {
   return asked == 0 ? Seconds() : static_cast<double>(asked - 1) * apart + options_.answer_time;
 }
 
-void Engine::send_claim(const ControlMessage& claim, int arbiter) {
+/// A question did not end the job, or was not needed any more. If this rank stops soon, another one
+/// must get the right at once.
+void Engine::release_right_to_ask() {
+  for (const int arbiter : std::exchange(claimed_from_, {})) {
+    send_to_arbiter({.kind = Kind::kRelease, .from = transport_->rank(), .right = Right::kAsk},
+                    arbiter);
+  }
+}
+
+void Engine::send_to_arbiter(const ControlMessage& message, int arbiter) {
   if (arbiter == transport_->rank()) {
-    answer(claim);
+    answer(message);
   } else {
-    send_control(claim, arbiter);
+    send_control(message, arbiter);
   }
 }
 

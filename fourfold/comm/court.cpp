@@ -15,6 +15,11 @@ void Court::hear(int rank, int order, Seconds at) {
   claims_.emplace_back(order, rank);
 }
 
+void Court::release(int rank) {
+  if (holder_ == rank) holder_ = -1;
+  std::erase_if(claims_, [&](const auto& claim) { return claim.second == rank; });
+}
+
 std::optional<Court::Ruling> Court::rule(Seconds at) {
   if (claims_.empty()) return std::nullopt;
   const bool held = holder_ >= 0 && at - given_ < kRightLasts;

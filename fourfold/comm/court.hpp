@@ -16,8 +16,9 @@ namespace fourfold::comm {
 enum class Right : std::int32_t { kAsk, kEnd };
 inline constexpr std::size_t kRights = 2;
 
-/// How long a rank keeps a right. After this time the rank counts as gone, and another rank may get
-/// the right.
+/// How long a rank keeps a right that it does not give back. After this time the rank counts as
+/// gone, and another rank may get the right. A rank that is told that another one has the right
+/// looks again after so long.
 inline constexpr Seconds kRightLasts{20};
 
 /// An arbiter's record of one right. The first claim opens a short hearing. At the end of the
@@ -26,6 +27,9 @@ class Court {
  public:
   /// Records that `rank` claims the right. Lower orders win.
   void hear(int rank, int order, Seconds at);
+
+  /// The rank gives the right back, or takes back its claim. Another rank may then get it.
+  void release(int rank);
 
   struct Ruling {
     int holder = -1;

@@ -132,7 +132,8 @@ class Engine {
   void answer(const ControlMessage& message);
   void rule_claims();
   int claim(Right right, int order, std::unique_lock<std::mutex>* lock, const Issued* until);
-  void send_claim(const ControlMessage& claim, int arbiter);
+  void release_right_to_ask();
+  void send_to_arbiter(const ControlMessage& message, int arbiter);
   Seconds until_answered(std::size_t asked, Seconds apart) const;
   Position position_in(int lane) const;
   Place place_of(const Issued& issued) const;
@@ -169,6 +170,7 @@ class Engine {
   bool holding_ = false;                 // some operations are held back
   std::array<Court, kRights> courts_;    // used where this rank is the arbiter
   std::array<int, kRights> verdicts_{};  // who has the right, by the newest claim; -1: open
+  std::vector<int> claimed_from_;        // the arbiters of the newest claim of the right to ask
   int ender_ = -1;                       // the rank that says why the job ends
   std::int64_t query_ = 0;               // the number of this rank's newest query
   std::vector<int> silent_;              // ranks that did not answer when this rank gave up

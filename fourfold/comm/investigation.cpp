@@ -7,6 +7,13 @@
 
 namespace fourfold::comm {
 
+namespace {
+
+/// How often a rank asks at least whether the ranks whose long work it waits for still answer.
+constexpr Seconds kPatientLook{5};
+
+}  // namespace
+
 Place Engine::place_of(const Issued& issued) const {
   return {issued.number, issued.collective};
 }
@@ -67,7 +74,12 @@ Seconds Engine::past_deadline(std::unique_lock<std::mutex>& lock, const Issued& 
   asking_ = true;
   const Asking until_return{&asking_};
   const int asker = claim(Right::kAsk, self, &lock, &issued);
-  if (is_done(issued) || (asker >= 0 && asker != self)) return now() + kRightLasts;
+  if (asker >= 0 && asker != self) return now() + kRightLasts;
+  const auto go_on = [&](Seconds look_again) {
+    attempt([&] { release_right_to_ask(); });
+    return look_again;
+  };
+  if (is_done(issued)) return go_on(now() + kRightLasts);
   Finding finding;
   if (asker == self) {
     ask_all(lock, issued);
@@ -80,9 +92,13 @@ Seconds Engine::past_deadline(std::unique_lock<std::mutex>& lock, const Issued& 
   }
   // Before the deadline only a rank that does not answer is a reason to end the job.
   const bool early = now() - since < deadline();
-  if (is_done(issued) || finding.patient) return now() + deadline();
-  if (early && finding.silent.empty())
-    return std::min(now() + suspicion_.load(), since + deadline());
+  const Seconds suspicion = suspicion_.load();
+  if (is_done(issued)) return go_on(now() + deadline());
+  if (finding.patient)
+    return go_on(now() + std::min(deadline(), std::max(suspicion, kPatientLook)));
+  if (early && finding.silent.empty()) {
+    return go_on(std::min(now() + suspicion, since + deadline()));
+  }
   silent_ = finding.silent;  // they are not asked who ends the job
   observers_->tell([&](Observer& observer) { observer.gave_up(finding.silent); });
   fail_locked(finding.line, Cause::kPeer);

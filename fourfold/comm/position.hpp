@@ -51,15 +51,15 @@ struct Position {
 };
 
 struct ControlMessage {
-  /// A query is followed by an answer, and a claim of a right by the arbiter's verdict. kEnd says
-  /// that a rank ends the job. kInvite is for the device.
-  enum class Kind : std::int32_t { kQuery, kAnswer, kClaim, kVerdict, kEnd, kInvite };
+  /// A query is followed by an answer, and a claim of a right by the arbiter's verdict; kRelease
+  /// gives the right back. kEnd says that a rank ends the job. kInvite is for the device.
+  enum class Kind : std::int32_t { kQuery, kAnswer, kClaim, kVerdict, kRelease, kEnd, kInvite };
   Kind kind = Kind::kQuery;
   int from = -1;
   int lane = -1;           ///< the lane that the query asks about
   std::int64_t query = 0;  ///< the number that the asker gave its query; the answer repeats it
   Position position{};
-  Right right = Right::kAsk;  ///< the right that is claimed
+  Right right = Right::kAsk;  ///< the right that is claimed or given back
   int order = 0;              ///< the order of the claim
   int holder = -1;            ///< the holder of the right, in a verdict
   int status = 0;             ///< the exit status of the job, in kEnd

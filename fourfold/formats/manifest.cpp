@@ -129,10 +129,14 @@ Manifest parse_manifest(std::string_view text, const std::filesystem::path& path
   const Json& files = fields.at("files");
   if (!files.is_array()) fields.refuse("files", "a list");
   std::set<std::string> names;
+  std::int64_t bytes = 0;
   for (const Json& one : files) {
     manifest.files.push_back(file_of(one, path));
     if (!names.insert(manifest.files.back().name).second) {
       refuse_file(path, concat("it names ", in_quotes(manifest.files.back().name), " twice"));
+    }
+    if (__builtin_add_overflow(bytes, manifest.files.back().bytes, &bytes)) {
+      refuse_file(path, "its files have more bytes than a disk can hold");
     }
   }
   return manifest;

@@ -42,6 +42,7 @@ void ReadFile::read(std::int64_t begin, std::span<std::byte> bytes) const {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw_read_error(path_, std::strerror(errno));
     if (count == 0) throw_read_error(path_, "it ends too early");
+    bytes_read_ += count;
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     begin += count;
   }

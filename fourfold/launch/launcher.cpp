@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -36,13 +37,18 @@ constexpr std::array<int, 5> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGU
 std::atomic<pid_t> running{0};     // the process of mpirun
 std::atomic<int> last_signal{0};   // that was to end the job; 0: none
 std::atomic<bool> may_ask{false};  // the next SIGTERM asks the ranks to save and stop
+std::atomic<bool> asked{false};    // they were asked, now or in an earlier job
+std::atomic<bool> waits{false};    // a request has not been passed on yet
 
-/// To mpirun, which passes SIGUSR1 on to the ranks and ends them for the others.
+/// To mpirun, which ends the ranks. A request waits until they can hear it (`ask_when_ready`).
 void pass_on(int signal) {
-  const bool asks = (signal == SIGTERM || signal == SIGUSR1) && may_ask.exchange(false);
-  if (!asks) last_signal = signal;
-  const int passed = asks ? SIGUSR1 : signal == SIGQUIT ? SIGTERM : signal;
-  if (const pid_t child = running; child > 0) kill(child, passed);
+  if ((signal == SIGTERM || signal == SIGUSR1) && may_ask.exchange(false)) {
+    asked = true;
+    waits = true;
+    return;
+  }
+  last_signal = signal;
+  if (const pid_t child = running; child > 0) kill(child, signal == SIGQUIT ? SIGTERM : signal);
 }
 
 /// Passes signals on while it lives, and then restores the previous handlers.
@@ -170,9 +176,9 @@ void write_all(int file, std::string_view text) {
   }
 }
 
-/// Shows the text from the pipe until its last writer has closed it. Returns whether there was any
-/// text to show.
-bool forward(int pipe, RemarkFilter& filter) {
+/// Shows the text from the pipe until its last writer has closed it, and calls `meanwhile` now and
+/// then, also after each signal. Returns whether there was any text to show.
+bool forward(int pipe, RemarkFilter& filter, const std::function<void()>& meanwhile) {
   std::array<char, 4096> buffer{};
   bool shown = false;
   const auto show = [&](const std::string& text) {
@@ -180,6 +186,7 @@ bool forward(int pipe, RemarkFilter& filter) {
     write_all(STDERR_FILENO, text);
   };
   for (;;) {
+    meanwhile();
     pollfd ready{pipe, POLLIN, 0};
     const int count = poll(&ready, 1, 100);
     if (count == 0) show(filter.flush_line());
@@ -213,13 +220,45 @@ pid_t parent_of(const std::filesystem::path& process) {
   return parent;
 }
 
-std::set<pid_t> children() {
+std::set<pid_t> children_of(pid_t parent) {
   std::set<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const auto id = parse_int(entry.path().filename().string());
-    if (id && parent_of(entry.path()) == getpid()) found.insert(static_cast<pid_t>(*id));
+    if (id && parent_of(entry.path()) == parent) found.insert(static_cast<pid_t>(*id));
   }
   return found;
+}
+
+/// The file of the program that the process runs; empty if that cannot be told.
+std::filesystem::path program_of(pid_t process) {
+  std::error_code error;
+  return std::filesystem::read_symlink(concat("/proc/", process, "/exe"), error);
+}
+
+/// Whether the process has a handler for the signal.
+bool catches(pid_t process, int signal) {
+  std::ifstream file(concat("/proc/", process, "/status"));
+  for (std::string word; file >> word;) {
+    std::uint64_t caught = 0;
+    if (word == "SigCgt:" && file >> std::hex >> caught) return (caught >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
+/// Passes a request on, through mpirun, once all ranks catch the signal: one that is still loading
+/// its libraries would die of it. A child of mpirun that has not become a rank yet has mpirun's own
+/// handlers, so the program is looked at first.
+void ask_when_ready(pid_t mpirun, int ranks) {
+  if (!waits) return;
+  const std::filesystem::path launcher = program_of(mpirun);
+  int ready = 0;
+  for (const pid_t child : children_of(mpirun)) {
+    const std::filesystem::path program = program_of(child);
+    if (!program.empty() && program != launcher && catches(child, SIGUSR1)) ++ready;
+  }
+  if (ready < ranks) return;
+  waits = false;
+  kill(mpirun, SIGUSR1);
 }
 
 /// Returns the status of mpirun. Processes that mpirun leaves behind are adopted by this process,
@@ -233,7 +272,7 @@ int reap(pid_t child, const std::set<pid_t>& others) {
   const auto limit = steady_clock::now() + std::chrono::seconds(5);
   for (bool any = true; any && steady_clock::now() < limit;) {
     any = false;
-    for (pid_t left : children()) {
+    for (pid_t left : children_of(getpid())) {
       if (others.contains(left)) continue;
       kill(left, SIGKILL);
       any = waitpid(left, nullptr, WNOHANG) != left || any;
@@ -252,9 +291,10 @@ int run(const Job& job) {
   if (pipe2(pipes.data(), O_CLOEXEC) != 0) throw Error("no pipe for the ranks' messages");
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   set_environment(job.ranks);
-  may_ask = job.stops_gently;
+  may_ask = job.stops_gently && !asked;
+  waits = false;
   const SignalRelay relay;
-  const std::set<pid_t> others = children();
+  const std::set<pid_t> others = children_of(getpid());
   const pid_t parent = getpid();
   pid_t child = 0;
   {
@@ -267,7 +307,7 @@ int run(const Job& job) {
   }
   close(pipes[1]);
   RemarkFilter filter;
-  const bool shown = forward(pipes[0], filter);
+  const bool shown = forward(pipes[0], filter, [&] { ask_when_ready(child, job.ranks); });
   close(pipes[0]);
   const int status = reap(child, others);
   running = 0;
@@ -278,6 +318,10 @@ int run(const Job& job) {
     job.report(to_string(*filter.death()));
   }
   return WIFEXITED(status) && WEXITSTATUS(status) < 128 ? WEXITSTATUS(status) : 1;
+}
+
+bool stop_was_asked() {
+  return asked;
 }
 
 }  // namespace fourfold::launch

@@ -14,7 +14,8 @@ struct Job {
   /// Receives one line about a rank that died without a message of its own.
   std::function<void(const std::string&)> report;
   /// Whether the ranks save and stop on SIGUSR1 (stop_signal.hpp). Then they get it for the first
-  /// SIGTERM or SIGUSR1 of this process, and a second SIGTERM ends them.
+  /// SIGTERM or SIGUSR1 of this process, as soon as all of them catch it, and a second SIGTERM ends
+  /// them. A process asks once: in the jobs that it runs after that, the first SIGTERM ends them.
   bool stops_gently = false;
 };
 
@@ -24,6 +25,9 @@ struct Job {
 /// standard error of the ranks is forwarded, without mpirun's own remarks. Throws ConfigError,
 /// before anything is started, when the job cannot be started.
 int run(const Job& job);
+
+/// Whether a signal has asked the ranks of any job of this process to save and stop.
+bool stop_was_asked();
 
 /// The cores that this process may use.
 int usable_cores();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "fourfold/base/error.hpp"
 #include "fourfold/train/not_finite.hpp"
 
 namespace fourfold::train {
@@ -18,6 +19,16 @@ struct BadStep {
   /// Whether both runs went wrong in the same way: the cause is in the weights or in the samples,
   /// and not in a fault that passes.
   bool reproducible() const { return second == first; }
+};
+
+/// Ends a run at a step whose numbers are not finite.
+class BadNumbers : public Error {
+ public:
+  BadNumbers(const std::string& line, std::int64_t step) : Error(line), step_(step) {}
+  std::int64_t step() const { return step_; }
+
+ private:
+  std::int64_t step_;
 };
 
 /// One line for the user, without what became of the step.

@@ -10,7 +10,7 @@
 #include "fourfold/checkpoint/model_config.hpp"
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/config/read.hpp"
-#include "fourfold/train/run.hpp"
+#include "fourfold/train/resumed_config.hpp"
 #include "fourfold/train/setup.hpp"
 
 namespace fourfold::train {
@@ -50,7 +50,9 @@ void export_model(comm::World& world, const std::string& run, std::int64_t step,
   }
   forget_other_grid(config, 1);
   config.parallel.given = true;  // one rank
-  const Dataset data = open_dataset(config, [](const std::string&) {});
+  config::Config of_data = config_for_data(config, run);
+  const Dataset data = open_dataset(of_data, [](const std::string&) {});
+  config.model.vocab = of_data.model.vocab;
   const Recipe recipe = recipe_of(config);
   const Mesh mesh(world, grid::Grid(), recipe.overlap);
   Trainer trainer(mesh, recipe);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,7 +14,6 @@
 #include "fourfold/checkpoint/weights.hpp"
 #include "fourfold/launch/stop_signal.hpp"
 #include "fourfold/report/chrome_trace.hpp"
-#include "fourfold/train/all_ranks.hpp"
 #include "fourfold/train/bad_step.hpp"
 #include "fourfold/train/checkpoints.hpp"
 #include "fourfold/train/device.hpp"
@@ -24,8 +22,10 @@
 #include "fourfold/train/model_folder.hpp"
 #include "fourfold/train/pictures.hpp"
 #include "fourfold/train/replicas.hpp"
+#include "fourfold/train/resumed_config.hpp"
 #include "fourfold/train/run_files.hpp"
 #include "fourfold/train/run_folder.hpp"
+#include "fourfold/train/run_peaks.hpp"
 #include "fourfold/train/run_record.hpp"
 #include "fourfold/train/setup.hpp"
 #include "fourfold/train/shared_dataset.hpp"
@@ -35,16 +35,6 @@
 namespace fourfold::train {
 
 namespace {
-
-/// The largest resident size of the process so far.
-Bytes peak_rss() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::int64_t kib = 0;
-    if (word == "VmHWM:" && status >> kib) return Bytes(kib * 1024);
-  }
-  return {};
-}
 
 /// One rank's part of a run.
 class Run {
@@ -58,8 +48,8 @@ class Run {
     for (const std::string& remark : spec_.remarks) say(remark);
     where_ = open_device(world, spec_.config.device);
     if (spec_.free_grid) forget_other_grid(spec_.config, world.size());
-    data_ = open_shared_dataset(world, spec_.config, console.show);
-    say(data_.about);
+    if (spec_.own) take_own_grid(spec_.config, *spec_.own, world.size());
+    open_data(console);
     const std::string chosen =
         spec_.choose ? spec_.choose(world, spec_.config, predicted_)
                      : settle_on_all_ranks(world, spec_.config,
@@ -84,7 +74,9 @@ class Run {
         peak_rate(*mesh_, spec_.config.device, recipe_.model->execution().precision.compute);
     go_on();
     meter.reset_peak();
-    if (spec_.trace_steps.first > 0) tracer_.emplace(*mesh_, later(spec_.trace_steps));
+    if (spec_.trace_steps.first > 0) {
+      tracer_.emplace(*mesh_, steps_after(done_, spec_.trace_steps, spec_.config.train.steps));
+    }
     make_folder();
   }
 
@@ -130,17 +122,9 @@ class Run {
     checkpoints_->finish();
     save_model(*mesh_, *trainer_, folder_);
     if (tracer_) collect_traces();
-    const auto largest_bytes = [this](Bytes own) {
-      return Bytes(static_cast<std::int64_t>(largest(*mesh_, static_cast<double>(own.value()))));
-    };
-    for (std::size_t i = 0; i < tensor::kMemoryClasses; ++i) {
-      record_.metrics.memory.by_class[i] = largest_bytes(peaks.by_class[i]);
-    }
+    gather_peaks(*mesh_, peaks, in_steps, record_.metrics);
     record_.metrics.ranks = world_->size();
     record_.metrics.grid = grid::to_string(mesh_->grid());
-    record_.metrics.construction = largest_bytes(record_.metrics.construction);
-    record_.metrics.peak = std::max(record_.metrics.construction, largest_bytes(in_steps));
-    record_.metrics.peak_rss = largest_bytes(peak_rss());
     record_.metrics.checkpoints = checkpoints_->times().count;
     record_.metrics.checkpoint_blocked = checkpoints_->times().blocked;
     files_.drop_log();
@@ -155,6 +139,14 @@ class Run {
   }
 
  private:
+  void open_data(const Console& console) {
+    config::Config config =
+        config_for_data(spec_.config, spec_.has_checkpoint ? spec_.resume : std::string());
+    data_ = open_shared_dataset(*world_, config, console.show);
+    spec_.config.model.vocab = config.model.vocab;  // all that the data settles
+    say(data_.about);
+  }
+
   void make_trainer() {
     const comm::LongWork long_work = world_->long_work("making the model");
     const auto fill = [this](const model::Part& part) {
@@ -167,13 +159,6 @@ class Run {
   /// A checkpoint replaces the weights that a run began with.
   bool loads_weights() const {
     return !spec_.config.train.init_from.empty() && !spec_.has_checkpoint;
-  }
-
-  /// The steps to trace, or the third one from here on if these were done before.
-  TraceSteps later(TraceSteps steps) const {
-    if (steps.first > done_) return steps;
-    const std::int64_t third = std::min(done_ + 3, spec_.config.train.steps);
-    return {third, third};
   }
 
   /// Fills the trainer from a checkpoint, if there is one.
@@ -226,6 +211,8 @@ class Run {
       before = cut_history(folder_, done_, unit_of(spec_.config.model));
     }
     files_.begin(folder_, spec_.config, done_);
+    // That of the weights may be gone when the run goes on.
+    if (data_.tokenizer && loads_weights()) data_.tokenizer->save(folder_);
     record_.open(folder_, std::move(before));
     record_.metrics.facts = facts_of(*world_, spec_.config, data_);
     record_.metrics.facts.command = spec_.command;
@@ -278,10 +265,15 @@ class Run {
 
   StepResult train_step(std::int64_t number, const ReadSample& read) {
     StepResult result;
-    with_gpu(concat("step ", number), [&] {
-      result = trainer_->step(number, read, checkpoints_->votes(number, launch::stop_requested()),
-                              [&] { compare(number); });
-    });
+    try {
+      with_gpu(concat("step ", number), [&] {
+        result = trainer_->step(number, read, checkpoints_->votes(number, launch::stop_requested()),
+                                [&] { compare(number); });
+      });
+    } catch (const BadNumbers& bad) {
+      if (first_) mark_bad_step(folder_, bad.step());
+      throw;
+    }
     return result;
   }
 
@@ -396,13 +388,6 @@ class Run {
 };
 
 }  // namespace
-
-void forget_other_grid(config::Config& config, int ranks) {
-  if (!config.parallel.given || grid::Grid(config.parallel.sizes).ranks() == ranks) return;
-  config.parallel = {};
-  config.train.micro_batch = config.train.batch;
-  config.train.checkpoint_activations = false;
-}
 
 bool run(comm::World& world, RunSpec spec, const Console& console) {
   tensor::MemoryMeter meter(type_of(spec.config.device));

@@ -53,6 +53,8 @@ struct RunSpec {
   /// Whether the grid of the configuration is only that of an earlier part of the run: on another
   /// number of ranks another one is chosen.
   bool free_grid = false;
+  /// Where a run goes on with another configuration: its own, whose grid it takes if it can.
+  std::optional<config::Config> own{};
   std::string json;                  ///< a file for the results, or empty
   std::string report;                ///< a file for a page about the run, or empty
   std::string trace;                 ///< a file for the timeline of all ranks, or empty
@@ -76,8 +78,5 @@ bool run(comm::World& world, RunSpec spec, const Console& console);
 
 /// Throws ConfigError that names --out when no new folder can be made there.
 void check_run_folder(const std::string& out);
-
-/// Lets another grid be chosen if the configuration's has another number of ranks.
-void forget_other_grid(config::Config& config, int ranks);
 
 }  // namespace fourfold::train

@@ -32,6 +32,7 @@ namespace {
 
 constexpr const char* kEndedFile = "ended";
 constexpr const char* kBegunFile = "begun";
+constexpr const char* kBadStepFile = "bad-step";
 
 std::optional<std::int64_t> number_in(const std::string& path) {
   std::ifstream file(path);
@@ -133,12 +134,23 @@ std::int64_t ended_after(const std::string& folder) {
 }
 
 void mark_begun(const std::string& folder, std::int64_t step) {
+  forget_begun(folder);
   write_text(folder + "/" + kBegunFile, concat(step, "\n"));
 }
 
 void forget_begun(const std::string& folder) {
   std::error_code error;
   fs::remove(fs::path(folder) / kBegunFile, error);
+  fs::remove(fs::path(folder) / kBadStepFile, error);
+}
+
+void mark_bad_step(const std::string& folder, std::int64_t step) {
+  // At once, without waiting for the disk: other ranks are about to end this one.
+  std::ofstream(folder + "/" + kBadStepFile) << step << "\n";
+}
+
+std::optional<std::int64_t> bad_step(const std::string& folder) {
+  return number_in(folder + "/" + kBadStepFile);
 }
 
 bool has_moved(const std::string& folder) {

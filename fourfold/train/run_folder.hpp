@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace fourfold::train {
@@ -33,11 +34,18 @@ std::int64_t last_step(const std::string& folder);
 /// Notes the step after which the ranks that run now begin.
 void mark_begun(const std::string& folder, std::int64_t step);
 
-/// Forgets that: others are about to begin.
+/// Forgets that, and a bad step: others are about to begin.
 void forget_begun(const std::string& folder);
 
 /// Whether the ranks that began last have done a step.
 bool has_moved(const std::string& folder);
+
+/// Notes that the ranks that run now end at a step whose numbers are not finite, if the disk takes
+/// it.
+void mark_bad_step(const std::string& folder, std::int64_t step);
+
+/// The step that the ranks that ran last have noted so; nothing if there is none.
+std::optional<std::int64_t> bad_step(const std::string& folder);
 
 /// Returns when no run writes to the folder, or after three minutes.
 void wait_until_free(const std::string& folder);

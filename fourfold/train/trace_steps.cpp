@@ -33,4 +33,10 @@ TraceSteps parse_trace_steps(const std::string& text, std::int64_t steps) {
   return {*first, *last};
 }
 
+TraceSteps steps_after(std::int64_t done, TraceSteps traced, std::int64_t steps) {
+  if (traced.first > done) return traced;
+  const std::int64_t third = std::min(done + kUsualStep, steps);
+  return {third, third};
+}
+
 }  // namespace fourfold::train

@@ -20,4 +20,8 @@ struct TraceSteps {
 /// the warm-up, if there is one. Throws ConfigError that names --trace-steps.
 TraceSteps parse_trace_steps(const std::string& text, std::int64_t steps);
 
+/// The same steps of a run that goes on after step `done`, or the third one from there on if they
+/// were done before.
+TraceSteps steps_after(std::int64_t done, TraceSteps traced, std::int64_t steps);
+
 }  // namespace fourfold::train

@@ -283,7 +283,7 @@ StepResult Trainer::end_bad_step(std::int64_t number, const ReadSample& read,
       "; nothing was updated. Try a smaller optim.lr, a longer optim.warmup, or clipping "
       "(optim.clip)";
   if (first.bad->parameter) {
-    throw Error(concat("step ", number, ": ", describe(*first.bad), kAdvice));
+    throw BadNumbers(concat("step ", number, ": ", describe(*first.bad), kAdvice), number);
   }
   BadStep bad{.number = number, .first = *first.bad, .second = {}, .layer = {}};
   {
@@ -295,7 +295,8 @@ StepResult Trainer::end_bad_step(std::int64_t number, const ReadSample& read,
   const std::string different = difference_of_replicas(*mesh_, stages_);
   if (!different.empty()) throw Error(concat(describe(bad), "; ", different));
   if (!recipe_.skip_bad_steps) {
-    throw Error(describe(bad) + (bad.reproducible() ? kAdvice : "; nothing was updated"));
+    throw BadNumbers(describe(bad) + (bad.reproducible() ? kAdvice : "; nothing was updated"),
+                     number);
   }
   StepResult result = first.result;
   result.left_out = describe(bad) + "; this step updates nothing";

@@ -1,5 +1,6 @@
 // Ranks that stop or are killed: who is named, and how the run goes on.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -10,6 +11,8 @@
 #include <optional>
 #include <random>
 #include <thread>
+
+#include "fourfold/base/units.hpp"
 
 #include "tests/apps/resume.hpp"
 
@@ -60,8 +63,9 @@ TEST_P(StoppedRank, IsNamedSoon) {
       work.train_arguments("stopped", {"--ranks", "4", "--set", "train.steps=100000", "--set",
                                        "train.validate_every=0", "--grid", "x=2,data=2"});
   command.insert(command.begin(), FOURFOLD_PROGRAM);
-  std::chrono::steady_clock::time_point stopped;
-  const Outcome outcome = run_program(command, {}, [&](pid_t process) {
+  Seconds stopped, named;
+  const std::string file = work.path("errors");
+  const Outcome outcome = run_program(with_errors_in(file, command), {}, [&](pid_t process) {
     const bool trains = wait_for_steps(work, "stopped", 20);
     const std::map<int, pid_t> ranks = ranks_of(work.path("stopped"));
     EXPECT_TRUE(trains);
@@ -71,15 +75,21 @@ TEST_P(StoppedRank, IsNamedSoon) {
       return;
     }
     kill(ranks.at(stopped_rank), SIGSTOP);
-    stopped = std::chrono::steady_clock::now();
+    stopped = now();
+    while (lines(work.read("errors")).empty() && !has_ended(process)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    named = now();
   });
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - stopped;
+  const Seconds ended = now();
+  const std::string err = work.read("errors");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
-  EXPECT_SAYS(outcome.err, concat("rank ", stopped_rank, " on "));
-  EXPECT_SAYS(outcome.err, " does not answer");
+  EXPECT_EQ(lines(err).size(), 1U) << err;
+  EXPECT_SAYS(err, concat("rank ", stopped_rank, " on "));
+  EXPECT_SAYS(err, " does not answer");
   // It is named in twice a step and five seconds, and mpirun has ten to end the others.
-  EXPECT_LT(took.count(), 2 * longest_step(work, "stopped") + 5 + 10);
+  EXPECT_LT((named - stopped).value(), 2 * longest_step(work, "stopped") + 5);
+  EXPECT_LT((ended - named).value(), 10);
   EXPECT_TRUE(processes_with_argument(work.path("stopped")).empty());
   const Outcome autopsy =
       Workspace::fourfold({"autopsy", work.path("stopped"), "--json", work.path("autopsy.json")});
@@ -141,6 +151,92 @@ TEST_F(Restart, RestartsAfterEveryDeath) {
   EXPECT_SAYS(outcome.err, "and starts again with 4 ranks");
   EXPECT_EQ(losses("killed"), expected) << outcome.err;
   EXPECT_TRUE(processes_with_argument(work.path("killed")).empty());
+}
+
+/// A request that comes before the ranks have begun, or even before mpirun has, is kept for them.
+TEST_F(Restart, SavesAndStopsWhenItIsAskedWhileItStarts) {
+  for (const bool before_ranks : {true, false}) {
+    const std::string name = before_ranks ? "before" : "ranks";
+    std::vector<std::string> command =
+        work.train_arguments(name, {"--ranks", "2", "--set", "train.steps=2000", "--set",
+                                    "train.validate_every=0", "--grid", "y=2"});
+    command.insert(command.begin(), FOURFOLD_PROGRAM);
+    const Outcome outcome = run_program(command, {}, [&](pid_t process) {
+      const auto begun = [&] {
+        return before_ranks ? processes_with_argument(work.path(name)).size() >= 2
+                            : !ranks_of(work.path(name)).empty();
+      };
+      while (!begun() && !has_ended(process)) {
+      }
+      kill(process, SIGTERM);
+    });
+    EXPECT_EQ(outcome.status, 3) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_SAYS(outcome.out, "stopped on request; fourfold train --resume ");
+    const std::size_t done = losses(name).size();
+    EXPECT_GE(done, 1U);
+    EXPECT_TRUE(work.has(name + "/checkpoints"));
+    const Outcome more =
+        resume(name, {"--set", concat("train.steps=", done + 2), "--set", "optim.warmup=2"});
+    EXPECT_EQ(more.status, 0) << more.err;
+    EXPECT_SAYS(more.out, concat("goes on after step ", done));
+  }
+}
+
+/// Who asks a job to stop does not want it to begin again, whatever comes of the request.
+TEST_F(Restart, DoesNotStartAgainWhatWasAskedToStop) {
+  std::vector<std::string> command = work.train_arguments(
+      "stopped", {"--ranks", "2", "--restarts", "5", "--set", "train.steps=20000", "--set",
+                  "train.validate_every=0", "--grid", "y=2"});
+  command.insert(command.begin(), FOURFOLD_PROGRAM);
+  const Outcome outcome = run_program(command, {}, [&](pid_t process) {
+    EXPECT_TRUE(wait_for_steps(work, "stopped", 5));
+    work.write("stopped/checkpoints", "a file where a folder should be");
+    kill(process, SIGTERM);
+  });
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
+  EXPECT_SAYS(outcome.err, "stopped on request, but the last steps could not be saved: ");
+  EXPECT_EQ(outcome.err.find("starts again"), std::string::npos) << outcome.err;
+}
+
+/// Data that cannot be read for a while is no reason to give up, or to go on with fewer ranks.
+TEST_F(Restart, StartsAsManyRanksAgainWhereTheDataCannotBeRead) {
+  std::vector<std::string> command = work.train_arguments(
+      "run", {"--ranks", "4", "--grid", "x=2,data=2", "--restarts", "9", "--set", "train.steps=20",
+              "--set", "checkpoint.every=4", "--set", "train.validate_every=0", "--set",
+              "device.gflops=0.03"});
+  command.insert(command.begin(), FOURFOLD_PROGRAM);
+  const fs::path text = work.path("text.txt");
+  const fs::path aside = work.path("aside.txt");
+  const std::string file = work.path("errors");
+  const auto restarts = [&] {
+    const std::vector<std::string> said = lines(work.read("errors"));
+    return std::count_if(said.begin(), said.end(), [](const std::string& line) {
+      return line.find("and starts again with") != std::string::npos;
+    });
+  };
+  const Outcome outcome = run_program(with_errors_in(file, command), {}, [&](pid_t job) {
+    EXPECT_TRUE(wait_for_steps(work, "run", 5));
+    fs::rename(text, aside);
+    fs::create_symlink("/proc/self/mem", text);  // a file whose first byte cannot be read
+    const std::map<int, pid_t> ranks = ranks_of(work.path("run"));
+    if (!ranks.empty()) kill(ranks.rbegin()->second, SIGKILL);
+    // The second failure in a row without a step is the third of all.
+    while (restarts() < 3 && !has_ended(job)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    fs::remove(text);
+    fs::rename(aside, text);
+  });
+  const std::string err = work.read("errors");
+  EXPECT_EQ(outcome.status, 0) << err;
+  EXPECT_SAYS(err, "no grid of fewer ranks is looked for: ");
+  EXPECT_SAYS(err, "and starts again with 4 ranks");
+  EXPECT_EQ(err.find("3 ranks"), std::string::npos) << err;
+  EXPECT_EQ(err.find("again with 2 ranks"), std::string::npos) << err;
+  EXPECT_EQ(err.find("again with 1 rank"), std::string::npos) << err;
+  EXPECT_EQ(losses("run").size(), 20U);
 }
 
 /// A run that died between its last checkpoint and its results writes them; a run whose ranks die

@@ -64,6 +64,10 @@ class Resume : public testing::Test {
   const Workspace work;
 };
 
+/// The command, with its standard error in a file that can be read while it runs.
+std::vector<std::string> with_errors_in(const std::string& file,
+                                        const std::vector<std::string>& command);
+
 /// Waits until a run has done so many steps; on a busy machine ranks take long to start.
 bool wait_for_steps(const Workspace& work, const std::string& name, std::size_t steps);
 

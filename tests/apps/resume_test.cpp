@@ -93,6 +93,15 @@ TEST_F(BadSteps, AreLeftOutAgainWhenTheRunGoesOn) {
   EXPECT_SAYS(stopped.err, " of the step (");
   EXPECT_SAYS(stopped.err, "; nothing was updated");
 
+  // The first time a checkpoint from before the fault might help; the second time nothing does.
+  std::vector<std::string> again = settings;
+  again.insert(again.end(), {"--ranks", "2", "--restarts", "5"});
+  const Outcome restarted = train("restarted", again);
+  EXPECT_EQ(restarted.status, 1);
+  EXPECT_EQ(lines(restarted.err).size(), 4U) << restarted.err;
+  EXPECT_SAYS(restarted.err, "and starts again with 2 ranks; 4 more restarts");
+  EXPECT_SAYS(restarted.err, " has bad numbers again");
+
   settings.insert(settings.end(), {"--on-bad-step", "skip"});
   const Outcome whole = train("whole", settings);
   ASSERT_EQ(whole.status, 0) << whole.err;
@@ -133,6 +142,11 @@ TEST_F(Resume, TakesTheCheckpointBeforeADamagedOne) {
   EXPECT_SAYS(verified.out, "damaged");
   EXPECT_SAYS(verified.err, "rank-00000.safetensors has changed since it was written");
   const json found = work.json("verified.json");
+  const Outcome missing =
+      Workspace::fourfold({"checkpoint", "verify", work.path("damaged"), "--step", "4"});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_EQ(lines(missing.err).size(), 1U) << missing.err;
+  EXPECT_SAYS(missing.err, "no checkpoint of step 4: fourfold checkpoint list ");
   ASSERT_EQ(found["checkpoints"].size(), 3U);
   EXPECT_NE(found["checkpoints"][0]["damage"], "");
   EXPECT_EQ(found["checkpoints"][1]["damage"], "");
@@ -284,6 +298,70 @@ TEST_F(Resume, KeepsWhatItBeganWith) {
   EXPECT_EQ(died.out.find("weights from"), std::string::npos) << died.out;
   EXPECT_EQ(work.read("died/config.toml"), work.read("whole/config.toml"));
   EXPECT_EQ(work.json("died.json")["run"]["init_from"], work.path("weights"));
+
+  // Their folder may be gone by then, and with it the tokenizer, which the run has copied.
+  die_after("whole", "alone", 6);
+  std::vector<std::string> command =
+      work.train_arguments("stopped", {"--init-from", work.path("weights"), "--set",
+                                       "train.steps=20000", "--set", "train.validate_every=0"});
+  command.insert(command.begin(), FOURFOLD_PROGRAM);
+  const Outcome stopped = run_program(command, {}, [&](pid_t process) {
+    EXPECT_TRUE(wait_for_steps(work, "stopped", 3));
+    kill(process, SIGTERM);
+  });
+  ASSERT_EQ(stopped.status, 3) << stopped.err;
+  fs::remove_all(work.path("weights"));
+  const Outcome alone = resume("alone", {});
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  EXPECT_EQ(losses("alone"), losses("whole"));
+  EXPECT_EQ(work.read("alone/config.toml"), work.read("whole/config.toml"));
+  const std::size_t done = losses("stopped").size();
+  const Outcome more =
+      resume("stopped", {"--set", concat("train.steps=", done + 2), "--set", "optim.warmup=2"});
+  EXPECT_EQ(more.status, 0) << more.err;
+  EXPECT_SAYS(more.out, concat("goes on after step ", done));
+  const Outcome exported = Workspace::fourfold(
+      {"checkpoint", "export", work.path("whole"), "--out", work.path("exported")});
+  EXPECT_EQ(exported.status, 0) << exported.err;
+  EXPECT_EQ(work.read("exported/model.safetensors"), work.read("whole/model.safetensors"));
+  const Outcome refused = train("new", {"--init-from", work.path("weights")});
+  EXPECT_EQ(refused.status, 2) << "a new run needs them";
+  EXPECT_SAYS(refused.err, "train.init_from = ");
+}
+
+/// A command with a configuration that leaves the grid open, as of a job that is queued again: the
+/// run keeps the grid that it has.
+TEST_F(Resume, KeepsItsGridWhereTheConfigurationHasNone) {
+  ASSERT_EQ(train("whole", {"--grid", "y=2"}).status, 0);
+  const auto again = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"--set", "train.steps=12", "--set", "checkpoint.every=3", "--set",
+                             "checkpoint.keep=10"});
+    std::vector<std::string> arguments = {
+        "train", work.config(), "--resume", work.path(name), "--json", work.path(name + ".json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Workspace::fourfold(arguments);
+  };
+  const std::string grid = work.json("whole.json")["grid"].get<std::string>();
+  die_after("whole", "same", 6);
+  const Outcome same = again("same", {"--ranks", "2"});
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_SAYS(same.out, "goes on after step 6 of 12");
+  EXPECT_EQ(same.out.find("the plan for"), std::string::npos) << same.out;
+  EXPECT_EQ(work.json("same.json")["grid"], grid);
+  EXPECT_EQ(losses("same"), losses("whole")) << "the same bits";
+
+  die_after("whole", "other", 6);
+  const Outcome other = again("other", {"--ranks", "2", "--grid", "data=2"});
+  ASSERT_EQ(other.status, 0) << other.err;
+  EXPECT_NE(work.json("other.json")["grid"], grid) << "what the user says counts";
+  die_after("whole", "named", 6);
+  const Outcome named = again("named", {"--ranks", "2", "--set", "parallel.strategy=ddp"});
+  ASSERT_EQ(named.status, 0) << named.err;
+  EXPECT_NE(work.json("named.json")["grid"], grid);
+  die_after("whole", "alone", 6);
+  const Outcome alone = again("alone", {"--ranks", "1"});
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  EXPECT_EQ(losses("alone").size(), 12U);
 }
 
 /// Real disks: one that can only be read, one that is full, for checkpoints alone and for all files

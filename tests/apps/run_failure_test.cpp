@@ -12,16 +12,16 @@ namespace fourfold::test {
 namespace {
 
 /// Training on four ranks whose model is saved to a disk that takes its time, with a deadline of
-/// two seconds.
+/// two seconds, or without one.
 class SlowDisk : public testing::Test {
  protected:
-  Outcome train(const char* seconds, const std::function<void(pid_t)>& meanwhile = nullptr) const {
+  Outcome train(const char* seconds, const std::function<void(pid_t)>& meanwhile = nullptr,
+                const std::vector<std::string>& deadline = {"--deadline", "2"}) const {
     std::vector<std::string> command = {FOURFOLD_PROGRAM};
     // Large enough that the disk is needed before the last tensor has come to rank 0.
-    for (const std::string& word : work_.train_arguments(
-             "run", {"--grid", "x=2,data=2", "--deadline", "2", "--set", "model.width=256"})) {
-      command.push_back(word);
-    }
+    std::vector<std::string> settings = {"--grid", "x=2,data=2", "--set", "model.width=256"};
+    settings.insert(settings.end(), deadline.begin(), deadline.end());
+    for (const std::string& word : work_.train_arguments("run", settings)) command.push_back(word);
     return run_program(command, {"LD_PRELOAD=" SLOW_DISK, concat("SLOW_DISK_SECONDS=", seconds)},
                        meanwhile);
   }
@@ -76,6 +76,28 @@ TEST_F(SlowDisk, RankThatStopsDuringTheSaveIsNamed) {
     EXPECT_TRUE(processes_with_argument(work_.path("run")).empty());
     std::filesystem::remove_all(work_.path("run"));
   }
+}
+
+/// The others have asked it, and know that it writes. They do not wait for their deadline, which is
+/// two minutes then, before they ask again.
+TEST_F(SlowDisk, RankThatStopsAfterItHasAnsweredIsNamedSoon) {
+  Seconds stopped;
+  const Outcome outcome = train("500",
+                                [&](pid_t) {
+                                  const pid_t writer = rank_while_saving(0);
+                                  ASSERT_GT(writer, 0);
+                                  usleep(4000000);  // longer than a step: they have asked
+                                  kill(writer, SIGSTOP);
+                                  stopped = now();
+                                },
+                                {});
+  const Seconds took = now() - stopped;
+  ASSERT_EQ(lines(outcome.err).size(), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank 0 on "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(" does not answer"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_LT(took.value(), 60);
+  EXPECT_TRUE(processes_with_argument(work_.path("run")).empty());
 }
 
 TEST_F(SlowDisk, RankThatIsKilledDuringTheSaveIsNamed) {

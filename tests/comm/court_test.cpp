@@ -55,6 +55,33 @@ TEST(Court, RightLapsesUnlessItIsClaimedAgain) {
   EXPECT_EQ(court.rule(Seconds(37))->holder, 3);
 }
 
+TEST(Court, RightThatIsGivenBackGoesToTheNextRankAtOnce) {
+  Court court;
+  court.hear(1, 1, Seconds(0));
+  ASSERT_EQ(court.rule(Seconds(1))->holder, 1);
+  court.release(3);  // which does not have it
+  court.hear(2, 2, Seconds(2));
+  ASSERT_EQ(court.rule(Seconds(2))->holder, 1);
+  court.release(1);
+  court.hear(2, 2, Seconds(3));
+  EXPECT_FALSE(court.rule(Seconds(3))) << "a new hearing";
+  const auto ruling = court.rule(Seconds(3.3));
+  ASSERT_TRUE(ruling);
+  EXPECT_EQ(ruling->holder, 2);
+  EXPECT_EQ(ruling->claimants, (List{2}));
+}
+
+TEST(Court, ClaimThatIsTakenBackDoesNotCount) {
+  Court court;
+  court.hear(1, 1, Seconds(0));
+  court.hear(2, 2, Seconds(0.1));
+  court.release(1);
+  const auto ruling = court.rule(Seconds(0.3));
+  ASSERT_TRUE(ruling);
+  EXPECT_EQ(ruling->holder, 2);
+  EXPECT_EQ(ruling->claimants, (List{2}));
+}
+
 TEST(Court, ArbitersAreDistinctRanksOfTheWorld) {
   EXPECT_EQ(comm::arbiters(1), (List{0}));
   EXPECT_EQ(comm::arbiters(2), (List{0, 1}));

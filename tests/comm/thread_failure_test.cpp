@@ -273,6 +273,60 @@ TEST(ThreadFailure, AHangCostsFourMessagesARank) {
   EXPECT_GE(messages, 2 * (kRanks - 1)) << "one rank asks all";
 }
 
+/// Stops a rank at the end of an operation: it answers nobody, until it may go on.
+class Stop final : public comm::Observer {
+ public:
+  void ended(const comm::Observed&, const comm::Run&) override {
+    for (const Seconds begin = now(); armed && !may_go_on && now() - begin < Seconds(40);) {
+      sleep(0.01);
+    }
+  }
+  std::atomic<bool> armed{false};
+  std::atomic<bool> may_go_on{false};
+};
+
+/// Rank 1 asks, and is told that the others are at work. If it stops soon after that, others find
+/// it as if it had never asked.
+TEST(ThreadFailure, RankThatStopsAfterItHasAskedIsNamedSoon) {
+  Stop stop;
+  std::atomic<bool> asked = false;
+  std::atomic<double> took = 0;
+  const comm::Options options{.deadline = Seconds(1), .answer_time = Seconds(1)};
+  const std::string text = failure_of(
+      3,
+      [&](comm::World& world) {
+        const auto comm = world.communicator(everyone(world));
+        std::vector<float> data(10, 1.F);
+        if (world.rank() != 1) {
+          const comm::LongWork long_work = world.long_work("preparing the data");
+          sleep(2);
+        }
+        comm.barrier().wait();
+        if (world.rank() == 1) {
+          asked = world.control_messages() > 0;
+          const comm::Observation observation = world.observe(stop);
+          stop.armed = true;
+          comm.send(view(data), 0).wait();
+          comm.barrier().wait();
+          return;
+        }
+        if (world.rank() == 0) comm.recv(view(data), 1).wait();
+        const Seconds begin = now();
+        try {
+          comm.barrier().wait();
+        } catch (const CommError&) {
+          if (world.rank() == 0) took = (now() - begin).value();
+          stop.may_go_on = true;
+          throw;
+        }
+      },
+      options);
+  EXPECT_TRUE(asked);
+  EXPECT_TRUE(contains(text, "rank 1 on this process does not answer")) << text;
+  EXPECT_GT(took, 1) << "not before the deadline";
+  EXPECT_LT(took, 10) << "and not when the right of rank 1 would have lapsed";
+}
+
 TEST(ThreadFailure, DroppedWorkIsWaitedFor) {
   on_threads(4, [](comm::World& world) {
     const auto comm = world.communicator(everyone(world));

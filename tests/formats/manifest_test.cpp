@@ -75,6 +75,13 @@ TEST_F(ManifestFile, RefusesWhatIsNotAManifest) {
   const std::string file = "{\"name\": \"x\", \"bytes\": 1, \"xxh3\": \"0123456789abcdef\"}";
   EXPECT_SAYS(with_file(file + "," + file), "names 'x' twice");
   EXPECT_EQ(with_file(file), "nothing was thrown");
+  // Each is a size, and both together are more than there are numbers.
+  const auto large = [](const char* name) {
+    return concat("{\"name\": \"", name,
+                  "\", \"bytes\": 4611686018427387904, \"xxh3\": \"0123456789abcdef\"}");
+  };
+  EXPECT_EQ(with_file(large("x")), "nothing was thrown");
+  EXPECT_SAYS(with_file(large("x") + "," + large("y")), "more bytes than a disk can hold");
   EXPECT_SAYS(said("{\"format\": \"fourfold checkpoint\", \"version\": 2\n}"), "version 2");
 }
 

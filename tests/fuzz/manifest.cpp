@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
         fourfold::formats::checksum_of(std::as_bytes(std::span(text))));
     const std::string whole = text + ",\n  \"xxh3\": \"" + sum + "\"\n}\n";
     const fourfold::formats::Manifest manifest = fourfold::formats::parse_manifest(whole, "fuzz");
+    if (manifest.bytes() < 0) std::abort();
     const std::string again = fourfold::formats::to_text(manifest);
     if (fourfold::formats::parse_manifest(again, "fuzz") != manifest) std::abort();
   });
