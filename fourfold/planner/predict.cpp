@@ -24,10 +24,8 @@ Evaluation::Traced timeline_of(const config::Config& config, const Candidate& ca
   // So many blocks, each in so many passes, are run dry within a second.
   constexpr std::int64_t kMostBlocks = 500;
   const train::Recipe recipe = train::recipe_of(apply(config, candidate));
-  const std::int64_t stages = std::int64_t{candidate.sizes.pipe} * candidate.chunks;
-  const Reduced whole{(recipe.model->blocks() + stages - 1) / stages,
-                      recipe.batch / recipe.micro_batch, candidate.sizes.pipe};
-  if (whole.blocks * stages * whole.passes > kMostBlocks) {
+  const Reduced whole = whole_step(recipe, candidate);
+  if (recipe.model->blocks() * whole.passes > kMostBlocks) {
     return Evaluation(config, candidate).trace(candidate.placement, cluster);
   }
   plan::Replayed replayed =
