@@ -51,10 +51,16 @@ struct BenchOptions {
 /// threads, whose times mean nothing.
 std::vector<std::string> with_auto(const std::string& text, bool threads) {
   const std::string name(config::kAuto);
+  const bool named = text == name || text.starts_with(name + ",");
+  if (named && threads) {
+    throw ConfigError(
+        "--strategies auto needs --ranks: the plan's choice follows from measurements of ranks "
+        "that are processes");
+  }
   if (text == name) return {name};
   std::vector<std::string> all;
   std::string rest = text;
-  if ((text == "all" && !threads) || text.starts_with(name + ",")) {
+  if ((text == "all" && !threads) || named) {
     all.push_back(name);
     if (text != "all") rest = text.substr(name.size() + 1);
   }

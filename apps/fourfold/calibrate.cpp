@@ -49,6 +49,7 @@ std::string table_of(const cluster::Cluster& found) {
 void measure(comm::World& world, CalibrateOptions options) {
   const train::Console console = make_console();
   options.spec.show = console.show;
+  options.spec.say = console.say;
   const cluster::Cluster found = planner::calibrate(world, options.spec);
   if (world.rank() != 0) return;
   console.say(concat(found.about, ": products ", found.device.f32, " in f32 and ",
@@ -109,8 +110,7 @@ void add_calibrate(CLI::App& app, Command& command) {
   add_rank_options(*calibrate, options->ranks);
   calibrate->add_option("--out", options->out, "the cluster's file")->capture_default_str();
   calibrate->add_option("--name", options->spec.name, "the cluster's name")->capture_default_str();
-  calibrate
-      ->add_option("--rounds", options->spec.rounds, "the median of so many measurements counts")
+  calibrate->add_option("--rounds", options->spec.rounds, "how often everything is measured")
       ->capture_default_str();
   calibrate->add_option("--kind", options->kind, "what ranks compute with, as the key device.kind")
       ->capture_default_str();

@@ -205,9 +205,8 @@ void print(const Result& result) {
 }
 
 int run(const DryrunOptions& options) {
-  config::Config config = config::read(options.source);
+  config::Config config = read_without_data(options.source);
   if (!options.json.empty()) check_writable("--json", options.json);
-  if (config.model.vocab == 0) config.model.vocab = 256;  // of the tokenizer "bytes"
   // Without a number of ranks there is nothing to choose: the given grid or one rank is used.
   if (!options.ranks) config.parallel.given = true;
   const int ranks = options.ranks.value_or(grid::Grid(config.parallel.sizes).ranks());
@@ -246,7 +245,6 @@ int run(const DryrunOptions& options) {
 
 void add_dryrun(CLI::App& app, Command& command) {
   auto options = std::make_shared<DryrunOptions>();
-  options->source.needs_data = false;
   CLI::App* dryrun = app.add_subcommand(
       "dryrun", "schedule, bytes, flops and memory of one rank of any grid, on one core");
   add_config_options(*dryrun, options->source);

@@ -31,6 +31,15 @@ void add_grid_option(CLI::App& app, config::Source& source) {
   app.add_option("--grid", source.grid, "how the ranks are arranged, as in x=2,y=2,z=1,data=1");
 }
 
+config::Config read_without_data(config::Source source) {
+  source.needs_data = false;
+  config::Config config = config::read(source);
+  if (config.model.vocab == 0 && !config.model.has_images()) {
+    config.model.vocab = config::kByteTokens;
+  }
+  return config;
+}
+
 void check_outputs(const std::vector<std::pair<std::string, std::string>>& outputs) {
   std::map<std::filesystem::path, std::string> taken;
   for (const auto& [option, path] : outputs) {

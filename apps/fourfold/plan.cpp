@@ -1,6 +1,7 @@
 // fourfold plan: which configuration to run on a cluster, before anything runs.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <thread>
@@ -32,17 +33,23 @@ struct PlanOptions {
   config::Source source;
   std::string cluster;
   std::optional<int> gpus;
-  std::int64_t top = 10;
+  std::optional<std::int64_t> top;
   std::string cost = "full";
   std::string explain;
   std::string strategies;
   std::string sweep;
   std::string keep;
-  double tokens = 0;
+  std::optional<double> tokens;
   std::string write_config;
   std::string json;
   std::string html;
 };
+
+/// How many plans are shown.
+std::size_t top_of(const PlanOptions& options) {
+  constexpr std::int64_t kUnlessGiven = 10;
+  return static_cast<std::size_t>(options.top.value_or(kUnlessGiven));
+}
 
 /// Leaves what --keep names as it is in the configuration.
 void apply_keep(const std::string& keep, planner::Question& question) {
@@ -91,8 +98,8 @@ planner::Question question_of(const PlanOptions& options, const config::Config& 
   question.config = config;
   question.cluster = cluster;
   question.ranks = gpus;
-  question.tokens = options.tokens;
-  question.search.top = static_cast<std::size_t>(options.top);
+  question.tokens = options.tokens.value_or(0);
+  question.search.top = top_of(options);
   apply_keep(options.keep, question);
   question.search.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (isatty(STDERR_FILENO) != 0) {
@@ -133,7 +140,7 @@ int published(const PlanOptions& options, const config::Config& config,
   TextTable table({"#", "grid", "communication"});
   nlohmann::ordered_json json = {{"cost", options.cost},
                                  {"plans", nlohmann::ordered_json::array()}};
-  for (std::size_t i = 0; i < std::min(static_cast<std::size_t>(options.top), found.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(top_of(options), found.size()); ++i) {
     const grid::Sizes sizes = found[i].grid.sizes();
     table.add({std::to_string(i + 1), grid::to_string(sizes), to_string(found[i].time)});
     json["plans"].push_back(
@@ -161,7 +168,7 @@ Range parse_sweep(const std::string& text) {
   if (!text.starts_with("gpus=") || dots == std::string::npos) throw ConfigError(wrong);
   const auto first = parse_int(text.substr(5, dots - 5));
   const auto last = parse_int(text.substr(dots + 2));
-  if (!first || !last || *first < 1 || *last < *first || *last > (1 << 20))
+  if (!first || !last || *first < 1 || *last < *first || *last > planner::kMostRanks)
     throw ConfigError(wrong);
   return {static_cast<int>(*first), static_cast<int>(*last)};
 }
@@ -187,7 +194,8 @@ void check_combination(const PlanOptions& options) {
       {"--strategies", !options.strategies.empty()},
       {"--write-config", !options.write_config.empty()},
       {"--html", !options.html.empty()},
-      {"--tokens", options.tokens > 0},
+      {"--tokens", options.tokens.has_value()},
+      {"--top", options.top.has_value()},
       {"--keep", !options.keep.empty()},
       {"--sweep", !options.sweep.empty()}};
   const auto refuse = [&](const std::string& option, const std::vector<std::string>& others) {
@@ -198,7 +206,13 @@ void check_combination(const PlanOptions& options) {
     }
   };
   if (!options.sweep.empty()) {
-    refuse("--sweep", {"--gpus", "--explain", "--strategies", "--write-config"});
+    refuse("--sweep",
+           {"--gpus", "--explain", "--strategies", "--write-config", "--tokens", "--top"});
+    const std::vector<std::string> kept = split(options.keep, ',');
+    if (std::find(kept.begin(), kept.end(), "grid") != kept.end()) {
+      throw ConfigError(
+          "--keep grid does not go with --sweep: a grid is for one number of GPUs; use --gpus");
+    }
   }
   if (options.cost != "full") {
     refuse("--cost " + options.cost, {"--sweep", "--explain", "--strategies", "--write-config",
@@ -241,11 +255,14 @@ int plan(const PlanOptions& options, const config::Config& config,
 
 int run(const PlanOptions& options) {
   check_combination(options);
-  config::Source source = options.source;
-  source.needs_data = false;
-  const config::Config config = config::read(source);
+  const config::Config config = read_without_data(options.source);
   const cluster::Cluster cluster = cluster::load(options.cluster);
-  if (options.top < 1) throw ConfigError(concat("--top must be at least 1, not ", options.top));
+  if (options.top && *options.top < 1) {
+    throw ConfigError(concat("--top must be at least 1, not ", *options.top));
+  }
+  if (options.tokens && !(*options.tokens > 0 && std::isfinite(*options.tokens))) {
+    throw ConfigError(concat("--tokens must be above 0, not ", *options.tokens));
+  }
   if (options.sweep.empty() && !options.gpus) {
     throw ConfigError("--gpus N is missing: for how many GPUs is the plan?");
   }
@@ -270,7 +287,7 @@ void add_plan(CLI::App& app, Command& command) {
                        ") or the file that fourfold calibrate writes")
       ->required();
   plan->add_option("--gpus", options->gpus, "how many devices to use");
-  plan->add_option("--top", options->top, "how many plans to show")->capture_default_str();
+  plan->add_option("--top", options->top, "how many plans to show [10]");
   plan->add_option("--cost", options->cost,
                    "full, or the model of the paper about the 4-D algorithm for comparison: "
                    "published or corrected")
@@ -284,8 +301,7 @@ void add_plan(CLI::App& app, Command& command) {
   plan->add_option("--keep", options->keep,
                    "leave these as in CONFIG: strategy, grid, pipe, placement, activations, "
                    "checkpointing, micro_batch, chunks, zero");
-  plan->add_option("--tokens", options->tokens, "how long training on so many tokens takes")
-      ->check(CLI::NonNegativeNumber);
+  plan->add_option("--tokens", options->tokens, "how long training on so many tokens takes");
   plan->add_option("--write-config", options->write_config, "write the best plan as a CONFIG");
   plan->add_option("--json", options->json, "write the plans to this file as well");
   plan->add_option("--html", options->html, "write a page with pictures to this file");

@@ -14,8 +14,6 @@ namespace fourfold::config {
 
 namespace {
 
-constexpr std::int64_t kBytes = 256;
-
 /// The place of the first of these keys that was given, or the file when none was given.
 std::string place_of(const Draft& draft, std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -146,9 +144,9 @@ void check_vocab(const Draft& draft) {
     throw ConfigError(concat(place, ": model.vocab must be given with ", named(draft, reason),
                              ": the number of different tokens, such as 8192"));
   }
-  if (bytes && model.vocab > 0 && model.vocab < kBytes) {
-    throw ConfigError(concat(place, ": ", named(draft, "model.vocab"), " must be at least ", kBytes,
-                             ", or 0, with ", named(draft, "data.tokenizer")));
+  if (bytes && model.vocab > 0 && model.vocab < kByteTokens) {
+    throw ConfigError(concat(place, ": ", named(draft, "model.vocab"), " must be at least ",
+                             kByteTokens, ", or 0, with ", named(draft, "data.tokenizer")));
   }
 }
 

@@ -20,6 +20,9 @@ enum class Tokenizer {
   kBytes,  ///< single bytes: 256 tokens, nothing to learn
 };
 
+/// The tokens of the tokenizer `bytes`, with which alone model.vocab may be left out.
+inline constexpr std::int64_t kByteTokens = 256;
+
 /// The types of numbers that the model computes with.
 enum class Precision {
   kFloat32,

@@ -11,6 +11,7 @@
 #include "fourfold/base/check.hpp"
 #include "fourfold/base/host_memory.hpp"
 #include "fourfold/nn/attention.hpp"
+#include "fourfold/planner/hosts.hpp"
 #include "fourfold/planner/measure_links.hpp"
 #include "fourfold/tensor/collectives.hpp"
 #include "fourfold/tensor/dtype.hpp"
@@ -24,21 +25,6 @@ namespace fourfold::planner {
 
 using at::Tensor;
 using schedule::DType;
-
-int ranks_per_host(const comm::World& world) {
-  int first = 0;
-  while (first < world.size() && world.host(first) == world.host(0)) ++first;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    const int begin = rank / first * first;
-    const bool new_host = rank == begin && rank > 0 && world.host(rank) == world.host(rank - 1);
-    if (world.host(rank) != world.host(begin) || new_host || world.size() % first != 0) {
-      throw ConfigError(concat("every host must have as many ranks, in order: host ", world.host(0),
-                               " has the first ", first, ", and rank ", rank, " is on ",
-                               world.host(rank)));
-    }
-  }
-  return first;
-}
 
 namespace {
 
@@ -73,6 +59,12 @@ class DeviceProbe {
     device.attention_efficiency = std::min(1.0, attention_rate() / best);
     return device;
   }
+
+  /// How many times as long products take on the slowest rank while all ranks communicate.
+  double slowdown();
+
+  /// Of a machine that could not keep up with the device that it emulates; may be empty.
+  std::string warning() const { return device_->warning(mesh_); }
 
   void set_ranks_here(int ranks) { here_ = ranks; }
   const tensor::Mesh& mesh() const { return mesh_; }
@@ -200,31 +192,49 @@ class DeviceProbe {
   std::optional<train::Device> device_;
 };
 
-/// How many times as long compute takes while all ranks communicate.
-double slowdown_of(DeviceProbe& probe, const comm::Communicator& everyone) {
-  if (everyone.size() == 1) return 1;
+/// Compute that communicates and compute alone take turns, so that a slow moment hits both.
+double DeviceProbe::slowdown() {
   constexpr std::int64_t kSide = 128;
-  const double alone = probe.product_time(DType::kF32, kSide).value();
-  const Tensor data = at::ones({1 << 20}, probe.options(at::kFloat));
-  double with = 0;
-  {
-    comm::Work work =
-        everyone.all_reduce(tensor::view(data), comm::ReduceOp::kSum, comm::Priority::kBackground);
-    const Tensor a = at::ones({kSide, kSide}, probe.options(at::kFloat));
-    Tensor out = at::empty({kSide, kSide}, probe.options(at::kFloat));
-    int count = 0;
+  constexpr int kFewest = 4;
+  constexpr int kMost = 10'000;
+  constexpr int kMostAlone = 200;
+  const Tensor data = at::ones({1 << 20}, options(at::kFloat));
+  const Tensor a = at::ones({kSide, kSide}, options(at::kFloat));
+  Tensor out = at::empty({kSide, kSide}, options(at::kFloat));
+  const auto time_of_product = [&](int& count, const std::function<bool(int)>& more) {
+    tensor::product(mesh_, "product", out, a, a);  // what the first one costs is not measured
+    tensor::wait_for_device(mesh_.device());
+    everyone_->barrier().wait();
+    device_->begin_step();
     const Seconds begin = now();
-    while (count < 4 || (!work.test() && count < 10000)) {
-      tensor::product(probe.mesh(), "product", out, a, a);
-      ++count;
+    for (count = 0; more(count); ++count) tensor::product(mesh_, "product", out, a, a);
+    tensor::wait_for_device(mesh_.device());
+    device_->end_step();
+    return (now() - begin).value() / count;
+  };
+  int count = 0;
+  comm::Work work;
+  const double with = time_of_product(count, [&](int done) {
+    if (done == 0) {
+      work = everyone_->all_reduce(tensor::view(data), comm::ReduceOp::kSum,
+                                   comm::Priority::kBackground);
     }
-    tensor::wait_for_device(probe.mesh().device());
-    with = (now() - begin).value() / count;
-    work.wait();
-  }
+    return done < kFewest || (done < kMost && !work.test());
+  });
+  work.wait();
+  const int repeat = std::min(count, kMostAlone);
+  const double alone = time_of_product(count, [&](int done) { return done < repeat; });
   std::array<double, 1> ratio = {with / alone};
-  everyone.all_reduce(comm::view(ratio), comm::ReduceOp::kMax).wait();
-  return std::clamp(ratio[0], 1.0, 2.0);
+  everyone_->all_reduce(comm::view(ratio), comm::ReduceOp::kMax).wait();
+  return ratio[0];
+}
+
+/// How many times as long compute takes while all ranks communicate.
+double slowdown_of(DeviceProbe& probe, const comm::Communicator& everyone, int rounds) {
+  if (everyone.size() == 1) return 1;
+  std::vector<double> ratios;
+  for (int round = 0; round < rounds; ++round) ratios.push_back(probe.slowdown());
+  return std::clamp(lower_quartile(std::move(ratios)), 1.0, 2.0);
 }
 
 /// What hosts send together, as far as groups between hosts show it.
@@ -266,13 +276,15 @@ cluster::Cluster calibrate(comm::World& world, const CalibrationSpec& spec) {
   probe.set_ranks_here(result.gpus_per_host);
   train::explain_full_gpu("measuring", world.rank(), probe.meter(), {}, [&] {
     result.device = probe.run();
+    const std::string warning = probe.warning();
+    if (spec.say && world.rank() == 0 && !warning.empty()) spec.say(warning);
     result.network.library = cluster::Library::kFourfold;
     result.network.measured =
         measure_groups(world, everyone, result.gpus_per_host, spec.rounds,
                        probe.short_work(result.device.f32), spec.show, probe.mesh().device());
     summarise_links(result.network);
     if (spec.show && world.rank() == 0) spec.show("compute while ranks communicate");
-    result.device.slowdown = slowdown_of(probe, everyone);
+    result.device.slowdown = slowdown_of(probe, everyone, spec.rounds);
   });
   world.release_device_communicators();  // of groups that nobody needs any more
   return result;

@@ -14,18 +14,17 @@ namespace fourfold::planner {
 struct CalibrationSpec {
   std::string name = "here";
   config::DeviceConfig device;  ///< rates that are emulated are measured as such
-  int rounds = 5;               ///< the median of so many counts
+  int rounds = 5;               ///< of each measurement (docs/planning.md)
   /// Called on the first rank before each measurement.
   std::function<void(const std::string&)> show;
+  /// Called on the first rank with what the user should know about the result.
+  std::function<void(const std::string&)> say;
 };
 
 /// Measures products by size and type, attention, the memory, what communication costs compute, and
 /// the latency and bandwidth of every kind of group of ranks while all its siblings communicate.
-/// Collective; all ranks get the same result. Throws ConfigError unless every host has the same
-/// number of ranks, in order.
+/// Collective; all ranks get the same result. Throws ConfigError if the hosts are uneven
+/// (hosts.hpp).
 cluster::Cluster calibrate(comm::World& world, const CalibrationSpec& spec);
-
-/// The number of ranks on each host. Throws ConfigError like `calibrate`.
-int ranks_per_host(const comm::World& world);
 
 }  // namespace fourfold::planner

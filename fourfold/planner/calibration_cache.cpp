@@ -12,7 +12,7 @@
 #include "fourfold/cluster/write.hpp"
 #include "fourfold/data/prepare.hpp"
 #include "fourfold/grid/grid.hpp"
-#include "fourfold/planner/calibrate.hpp"
+#include "fourfold/planner/hosts.hpp"
 
 namespace fourfold::planner {
 
@@ -58,12 +58,8 @@ std::string read_cached(const std::string& file) {
 
 std::optional<cluster::Cluster> cached_cluster(comm::World& world,
                                                const config::DeviceConfig& device) {
-  std::string file;
-  try {
-    file = cache_file(world, device);
-  } catch (const ConfigError&) {
-    return std::nullopt;  // on all ranks alike
-  }
+  if (!uneven_hosts(world).empty()) return std::nullopt;  // on all ranks alike
+  const std::string file = cache_file(world, device);
   const comm::Communicator everyone =
       world.communicator(grid::Grid({.x = world.size()}).everyone(world.rank()));
   const std::string text = shared(everyone, world.rank() == 0 ? read_cached(file) : "");

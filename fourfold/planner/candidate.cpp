@@ -208,7 +208,9 @@ Candidates candidates_of(const Config& config, const Strategy& strategy, int ran
   }
   Enumeration all(config, strategy, freedom);
   if (!freedom.grid) {
-    all.add_sizes(config.parallel.sizes);
+    const Sizes& given = config.parallel.sizes;
+    const bool fits = config::has_sizes(strategy, given) && grid::Grid(given).ranks() == ranks;
+    if (fits) all.add_sizes(given);
     return all.take();
   }
   for (const Sizes& sizes : grid::factorisations(ranks, strategy.axes)) {

@@ -54,7 +54,8 @@ struct Candidates {
 };
 
 /// Every candidate of the strategy with `ranks` ranks that the model fits, all with the placement
-/// of the configuration: the search tries the others. The candidates are in a fixed order.
+/// of the configuration: the search tries the others. The candidates are in a fixed order. A grid
+/// that is kept has candidates only if the strategy allows it and it has so many ranks.
 Candidates candidates_of(const config::Config& config, const config::Strategy& strategy, int ranks,
                          const Freedom& freedom = {});
 

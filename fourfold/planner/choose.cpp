@@ -8,6 +8,7 @@
 #include "fourfold/config/strategy.hpp"
 #include "fourfold/planner/calibrate.hpp"
 #include "fourfold/planner/calibration_cache.hpp"
+#include "fourfold/planner/hosts.hpp"
 #include "fourfold/planner/measure_links.hpp"
 #include "fourfold/planner/predict.hpp"
 #include "fourfold/planner/search.hpp"
@@ -53,9 +54,27 @@ bool fits_nowhere(const Config& config, const SearchSpec& spec) {
   });
 }
 
-/// Plans whose predictions are close to each other differ by less than predictions err. What errs
-/// are waits, and mostly they take longer than predicted: so of such plans the one that waits less
-/// is the better choice.
+std::string describe(const Predicted& best, const SearchResult& found, int ranks) {
+  return concat("the plan for ", ranks, " ranks: ", to_string(best.candidate), "; predicted step ",
+                best.step, ", ", best.exposed, " of it waiting, ", best.memory,
+                " of tensors a rank (", found.evaluated, " of ", found.considered,
+                " candidates were run dry)");
+}
+
+/// Whether the hosts are such that they can be described as a cluster. If not, tells the user.
+bool can_be_planned(const comm::World& world, const train::Console& console) {
+  const std::string uneven = uneven_hosts(world);
+  if (uneven.empty()) return true;
+  if (world.rank() == 0 && console.say) {
+    console.say(concat(uneven,
+                       ", so the grid is chosen by the bytes that a rank sends: plans are "
+                       "for as many ranks on each host, one host after the other"));
+  }
+  return false;
+}
+
+}  // namespace
+
 const Predicted& surest(const std::vector<Predicted>& plans) {
   constexpr double kLonger = 1.25;  // waits
   const auto doubted = [](const Predicted& plan) {
@@ -64,15 +83,6 @@ const Predicted& surest(const std::vector<Predicted>& plans) {
   return *std::min_element(plans.begin(), plans.end(),
                            [&](const auto& a, const auto& b) { return doubted(a) < doubted(b); });
 }
-
-std::string describe(const Predicted& best, const SearchResult& found, int ranks) {
-  return concat("the plan for ", ranks, " ranks: ", to_string(best.candidate), "; predicted step ",
-                best.step, ", ", best.exposed, " of it waiting, ", best.memory,
-                " of tensors a rank (", found.evaluated, " of ", found.considered,
-                " candidates were run dry)");
-}
-
-}  // namespace
 
 cluster::Cluster this_cluster(comm::World& world, const config::DeviceConfig& device,
                               const train::Console& console) {
@@ -86,7 +96,8 @@ cluster::Cluster this_cluster(comm::World& world, const config::DeviceConfig& de
     }
   }
   if (first && console.say) console.say("measuring this machine once, for the plan");
-  cluster::Cluster found = calibrate(world, {.device = device, .rounds = 3, .show = console.show});
+  cluster::Cluster found =
+      calibrate(world, {.device = device, .rounds = 3, .show = console.show, .say = console.say});
   put_into_cache(world, device, found);
   return found;
 }
@@ -99,7 +110,7 @@ std::string choose(comm::World& world, Config& config, std::optional<train::Pred
   spec.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   spec.freedom = freedom_of(config.parallel.kept);
   const bool named = config.parallel.strategy != config::kAuto || config.parallel.given;
-  if (named || world.size() == 1 || fits_nowhere(config, spec)) {
+  if (named || world.size() == 1 || fits_nowhere(config, spec) || !can_be_planned(world, console)) {
     std::string said =
         train::settle_on_all_ranks(world, config, [&](Config& mine, const RankMemory& memory) {
           return train::settle_grid(mine, world.size(), memory);

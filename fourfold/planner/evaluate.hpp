@@ -7,32 +7,9 @@
 
 #include "fourfold/cluster/cluster.hpp"
 #include "fourfold/plan/replay.hpp"
-#include "fourfold/planner/candidate.hpp"
-#include "fourfold/train/dry_run.hpp"
+#include "fourfold/planner/record.hpp"
 
 namespace fourfold::planner {
-
-/// What a rank of each place of the pipeline does in a step, and what it holds.
-struct Recorded {
-  std::vector<schedule::Schedule> places;  ///< by index along pipe
-  Bytes memory;                            ///< of the rank that needs the most
-  tensor::MemoryUse by_class;              ///< of that rank, at its peak
-};
-
-/// A part of a step that is as exact as the whole one: fewer blocks, passes and places. Times and
-/// memory are linear in each of these numbers beyond a few.
-struct Reduced {
-  std::int64_t blocks = 0;  ///< of the smallest stage; all others are shortened by as many as it
-  std::int64_t passes = 0;
-  int places = 1;
-};
-
-/// What dry runs of the same configuration share (train::Recipe); may be null.
-using SharedNames = std::shared_ptr<train::GatherNames>;
-
-/// The places of the pipeline, or only the first ones. `known` has those that are recorded already.
-Recorded record(const config::Config& config, const Candidate& candidate, const Reduced& size,
-                int first_places = 0, Recorded known = {}, const SharedNames& names = {});
 
 /// The predicted step of a candidate.
 struct Predicted {

@@ -67,13 +67,6 @@ T median(std::vector<T> values) {
   return values[values.size() / 2];
 }
 
-/// A value that a quarter of all are below. Other programs make times longer and never shorter.
-template <class T>
-T lower_quartile(std::vector<T> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 4];
-}
-
 /// The time of one step of an operation with messages of so many bytes.
 Seconds step_of(const comm::Communicator& comm, const comm::Communicator& everyone,
                 std::int64_t bytes, int rounds, const Work& work, c10::Device device) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,6 +21,13 @@ Seconds slowest(const comm::Communicator& everyone, int rounds, const std::funct
 /// The same, but of several rounds the shortest. For compute, which nothing but other programs can
 /// make slower. Collective.
 Seconds fastest(const comm::Communicator& everyone, int rounds, const std::function<void()>& run);
+
+/// A value that a quarter of all are below. Other programs make times longer and never shorter.
+template <class T>
+T lower_quartile(std::vector<T> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 4];
+}
 
 /// A short piece of work of every rank, repeated so often.
 using Work = std::function<void(int times, const std::function<void()>& after_each)>;

@@ -78,6 +78,10 @@ Answer::ByName best_of(const Question& question, const std::string& name) {
   spec.top = 1;
   const SearchResult found = search(question.config, question.cluster, spec);
   if (!found.plans.empty()) return {name, found.plans.front(), {}};
+  const grid::Sizes& kept = question.config.parallel.sizes;
+  if (!spec.freedom.grid && !config::has_sizes(config::strategy_of(name), kept)) {
+    return {name, {}, concat("does not have the grid ", kept)};
+  }
   if (found.smallest) {
     return {
         name, {}, concat("needs ", least_of(question, found).memory, " a rank, of ", spec.memory)};
@@ -161,6 +165,9 @@ std::optional<Predicted> explained(const Question& question) {
 
 void check_ranks(std::int64_t ranks) {
   if (ranks < 1) throw ConfigError(concat("--gpus must be at least 1, not ", ranks));
+  if (ranks > kMostRanks) {
+    throw ConfigError(concat("--gpus must be at most ", kMostRanks, ", not ", ranks));
+  }
 }
 
 std::string larger_than_it_is(const cluster::Cluster& cluster, std::int64_t ranks) {

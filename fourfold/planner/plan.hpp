@@ -47,7 +47,10 @@ struct Answer {
   Figures figures_of(const Predicted& plan) const;
 };
 
-/// Throws ConfigError that names --gpus if there are none.
+/// More devices than there are in any cluster.
+inline constexpr std::int64_t kMostRanks = 1 << 20;
+
+/// Throws ConfigError that names --gpus if there are none or more than kMostRanks.
 void check_ranks(std::int64_t ranks);
 
 /// "perlmutter has 6144 devices (1536 hosts with 4 each); this is for a larger one of its kind", or

@@ -3,6 +3,8 @@
 
 #include "fourfold/base/text.hpp"
 #include "fourfold/planner/calibration_cache.hpp"
+#include "fourfold/planner/hosts.hpp"
+#include "fourfold/train/fitting_grids.hpp"
 #include "fourfold/train/setup.hpp"
 
 namespace fourfold::planner {
@@ -24,10 +26,8 @@ Evaluation::Traced timeline_of(const config::Config& config, const Candidate& ca
   // So many blocks, each in so many passes, are run dry within a second.
   constexpr std::int64_t kMostBlocks = 500;
   const train::Recipe recipe = train::recipe_of(apply(config, candidate));
-  const std::int64_t stages = std::int64_t{candidate.sizes.pipe} * candidate.chunks;
-  const Reduced whole{(recipe.model->blocks() + stages - 1) / stages,
-                      recipe.batch / recipe.micro_batch, candidate.sizes.pipe};
-  if (whole.blocks * stages * whole.passes > kMostBlocks) {
+  const Reduced whole = whole_step(recipe, candidate);
+  if (recipe.model->blocks() * whole.passes > kMostBlocks) {
     return Evaluation(config, candidate).trace(candidate.placement, cluster);
   }
   plan::Replayed replayed =
@@ -72,21 +72,34 @@ std::string calibration_command(const comm::World& world, const config::DeviceCo
   return one_host ? command : command + " on the same hosts";
 }
 
+/// Why nothing is known about the time of a step on these ranks, and what would help.
+std::string why_no_time(const comm::World& world, const config::DeviceConfig& device) {
+  const std::string uneven = uneven_hosts(world);
+  if (!uneven.empty()) {
+    return concat("the time of the step was not predicted, since ", uneven,
+                  ": predictions are for as many ranks on each host, one host after the other");
+  }
+  const bool alone = world.size() == 1;  // then there is nothing to choose
+  return concat(
+      "the time of the step was not predicted, since this machine has not been measured with ",
+      world.size(), alone ? " rank" : " ranks", ": ", calibration_command(world, device),
+      alone ? "" : ", or a run with parallel.strategy = \"auto\",", " does that once");
+}
+
 }  // namespace
 
 train::Prediction predict(comm::World& world, const config::Config& config) {
   const std::optional<cluster::Cluster> cluster = cached_cluster(world, config.device);
   train::Prediction prediction;
-  if (!cluster) {
-    prediction.missing = concat(
-        "the step was not predicted, since this machine has not been measured with ", world.size(),
-        world.size() == 1 ? " rank" : " ranks", ": ", calibration_command(world, config.device),
-        ", or a run with parallel.strategy = \"auto\", does that once");
-    return prediction;
-  }
+  if (!cluster) prediction.missing = why_no_time(world, config.device);
   if (world.rank() != 0) return prediction;
+  // Where the model does not fit its grid, building it says why, on all ranks.
+  const train::Choice choice = {config.parallel.sizes, config.train.micro_batch};
+  if (!train::misfit(config, choice).empty()) return prediction;
   const comm::LongWork long_work = world.long_work("predicting the step");
-  return prediction_of(config, *cluster);
+  if (cluster) return prediction_of(config, *cluster);
+  prediction.memory = Evaluation(config, candidate_of(config)).memory();
+  return prediction;
 }
 
 }  // namespace fourfold::planner

@@ -26,8 +26,9 @@ std::string part_of(const Evaluation::Traced& traced);
 train::Prediction prediction_of(const config::Config& config, const cluster::Cluster& cluster);
 
 /// The same on the ranks of this world, if they were calibrated before (calibration_cache.hpp);
-/// otherwise `missing` says how to do that. Nothing is measured. Collective; only the first rank
-/// gets a prediction.
+/// otherwise only the memory is predicted, and `missing` says how to predict the time. Nothing is
+/// measured, and nothing is predicted of a model that does not fit the grid. Collective; only the
+/// first rank gets a prediction.
 train::Prediction predict(comm::World& world, const config::Config& config);
 
 }  // namespace fourfold::planner

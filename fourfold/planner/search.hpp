@@ -28,9 +28,10 @@ struct SearchSpec {
 
 struct SearchResult {
   std::vector<Predicted> plans;  ///< the fastest first, one for each grid of a strategy
-  std::map<std::string, std::int64_t> rejected;
-  std::int64_t considered = 0;  ///< candidates that the model fits
-  // These three depend on how fast each thread is.
+  std::map<std::string, std::int64_t> rejected;  ///< by reason
+  std::int64_t considered = 0;                   ///< candidates that the model fits
+  // These three depend on how fast each thread is, and so does how many are rejected for their
+  // memory, and which of these is the smallest.
   std::int64_t refined = 0;    ///< of these, whose bounds were found by shared dry runs
   std::int64_t evaluated = 0;  ///< of these, by dry runs of their own
   std::int64_t priced = 0;     ///< placements of these that were replayed
@@ -41,8 +42,8 @@ struct SearchResult {
   Bytes smallest_memory;
 };
 
-/// The result does not depend on the number of threads. Throws ConfigError when the model fits no
-/// grid of so many ranks at all; where only the memory is missing, `plans` is empty.
+/// The plans do not depend on the number of threads; counts do. Throws ConfigError when the model
+/// fits no grid of so many ranks at all; where only the memory is missing, `plans` is empty.
 SearchResult search(const config::Config& config, const cluster::Cluster& cluster,
                     const SearchSpec& spec);
 

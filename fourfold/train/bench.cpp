@@ -23,6 +23,14 @@ using config::Config;
 
 namespace {
 
+/// What is given stays as it is in a plan, as in a run without a grid.
+void keep_given(config::ParallelConfig& parallel, const config::ParallelConfig& given) {
+  parallel.kept = given.kept;
+  if (given.kept.activations) parallel.activations = given.activations;
+  if (given.kept.chunks) parallel.chunks = given.chunks;
+  if (given.kept.zero) parallel.zero = given.zero;
+}
+
 /// The configuration with the settings that the strategy fixes, and no grid yet.
 Config without_sizes(const Config& config, const std::string& strategy) {
   config::Draft draft{.config = config, .file = {}, .places = {}};
@@ -33,6 +41,7 @@ Config without_sizes(const Config& config, const std::string& strategy) {
     draft.config.parallel.chunks = config.parallel.chunks;
   }
   config::resolve_strategy(draft);
+  if (strategy == config::kAuto) keep_given(draft.config.parallel, config.parallel);
   return draft.config;
 }
 

@@ -30,12 +30,12 @@ struct BenchRow {
   grid::Sizes sizes{};
   std::int64_t passes = 1;  ///< micro-batches of a step
   int chunks = 1;
-  Seconds predicted{};  ///< 0: not predicted
-  Bytes predicted_peak{};
-  std::string missing;  ///< why nothing was predicted; may be empty
-  Seconds step{};       ///< the median of the times of the slowest rank in each step
-  Seconds fastest{};    ///< the shortest of these times
-  double exposed = 0;   ///< share of the step that compute is blocked, the mean of all ranks
+  Seconds predicted{};     ///< 0: not predicted
+  Bytes predicted_peak{};  ///< 0: not predicted
+  std::string missing;     ///< why only the memory was predicted; may be empty
+  Seconds step{};          ///< the median of the times of the slowest rank in each step
+  Seconds fastest{};       ///< the shortest of these times
+  double exposed = 0;      ///< share of the step that compute is blocked, the mean of all ranks
   std::map<std::string, double> waits;  ///< the same by the axes that compute waits for
   std::map<std::string, Extent> sent;   ///< bytes of a step by the axes of the groups
   Extent bytes;                         ///< of all axes together
@@ -58,9 +58,9 @@ struct Bench {
 config::Config with_strategy(const config::Config& config, const std::string& strategy, int ranks,
                              const RankMemory& memory = RankMemory::unlimited());
 
-/// Trains `steps` steps with each strategy. `choose` settles the strategy `auto`, and `predict`
-/// predicts the others. Collective. Only rank 0 has complete rows, and it calls `tell` when a
-/// strategy is done.
+/// Trains `steps` steps with each strategy. `choose` settles the strategy `auto`, for which also
+/// the values of [parallel] are kept that the configuration gives, and `predict` predicts the
+/// others. Collective. Only rank 0 has complete rows, and it calls `tell` when a strategy is done.
 Bench compare(comm::World& world, const config::Config& config, const Dataset& data,
               const std::vector<std::string>& strategies, std::int64_t steps,
               const std::function<void(const BenchRow&)>& tell, const Choose& choose = {},

@@ -66,26 +66,36 @@ Json json_of(const Extent& extent) {
 
 namespace {
 
-/// Beside the measured step and peak; empty if nothing was predicted. One line says so then, if
-/// there is a reason.
+/// Beside the measured peak, and beside the measured step where that was predicted; empty if
+/// nothing was. Where only the memory was, a line says so, if there is a reason.
 std::string predictions(const Bench& bench) {
-  TextTable table({"strategy", "grid", "step s", "predicted s", "off", "peak MB", "predicted MB"});
-  bool any = false;
+  const auto any = [&](const auto& is_predicted) {
+    return std::any_of(bench.rows.begin(), bench.rows.end(), is_predicted);
+  };
+  const bool times = any([](const BenchRow& row) { return row.predicted > Seconds(); });
+  const bool memory = any([](const BenchRow& row) { return row.predicted_peak > Bytes(); });
+  std::vector<std::string> head = {"strategy", "grid"};
+  if (times) head.insert(head.end(), {"step s", "predicted s", "off"});
+  head.insert(head.end(), {"peak MB", "predicted MB"});
+  TextTable table(head);
   std::string missing;
   for (const BenchRow& row : bench.rows) {
     if (!row.refused.empty()) continue;
-    if (!row.missing.empty()) missing = concat("\n", row.missing, "\n");
-    if (!(row.predicted > Seconds())) continue;
-    any = true;
-    const auto peak = static_cast<double>(row.predicted_peak.value());
-    table.add({row.strategy, grid_of(row), number("%.3f", row.step.value()),
-               number("%.3f", row.predicted.value()),
-               number("%+.0f%%", 100 * (row.predicted / row.step - 1)),
-               number("%.2f", row.peak.largest / 1e6), number("%.2f", peak / 1e6)});
+    if (!times && !row.missing.empty()) missing = concat("\n", row.missing, "\n");
+    if (times ? !(row.predicted > Seconds()) : !(row.predicted_peak > Bytes())) continue;
+    std::vector<std::string> cells = {row.strategy, grid_of(row)};
+    if (times) {
+      cells.insert(cells.end(),
+                   {number("%.3f", row.step.value()), number("%.3f", row.predicted.value()),
+                    number("%+.0f%%", 100 * (row.predicted / row.step - 1))});
+    }
+    cells.push_back(number("%.2f", row.peak.largest / 1e6));
+    cells.push_back(number("%.2f", static_cast<double>(row.predicted_peak.value()) / 1e6));
+    table.add(cells);
   }
-  if (!any) return missing;
-  return concat("\nmeasured and predicted: the step, and all tensors of the fullest rank\n\n",
-                table.text());
+  if (!times && !memory) return missing;
+  return concat("\nmeasured and predicted: ", times ? "the step, and " : "",
+                "all tensors of the fullest rank\n\n", table.text(), missing);
 }
 
 }  // namespace
@@ -154,7 +164,7 @@ std::string to_json(const Bench& bench, int ranks) {
       one["memory"][to_string(static_cast<MemoryClass>(i))] = json_of(row.memory[i]);
     }
     one["peak_bytes"] = json_of(row.peak);
-    if (row.predicted > Seconds()) one["predicted_peak_bytes"] = row.predicted_peak.value();
+    if (row.predicted_peak > Bytes()) one["predicted_peak_bytes"] = row.predicted_peak.value();
     one["mfu"] = row.mfu;
     one["loss"] = row.loss;
     json["strategies"].push_back(one);

@@ -180,6 +180,8 @@ std::string to_json(const RunMetrics& run) {
                      {"checkpoint_blocked_seconds", run.checkpoint_blocked.value()}};
   if (run.predicted_step > Seconds()) {
     json["summary"]["predicted_step_seconds"] = run.predicted_step.value();
+  }
+  if (run.predicted_memory > Bytes()) {
     json["summary"]["predicted_peak_bytes"] = run.predicted_memory.value();
   }
   return json.dump(2) + "\n";

@@ -69,7 +69,7 @@ struct RunMetrics {
   FlopsPerSecond model_flops;   ///< of the median step
   FlopsPerSecond gemm_flops;    ///< of all ranks together, measured at the start
   Seconds predicted_step;       ///< 0 where nothing was predicted
-  Bytes predicted_memory;
+  Bytes predicted_memory;       ///< the same
   double mfu = 0;
   Bytes peak_rss;                ///< of the rank where it is largest
   std::int64_t checkpoints = 0;  ///< that were saved

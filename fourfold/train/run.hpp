@@ -24,11 +24,11 @@ struct Console {
 
 /// What was predicted for a run before it began.
 struct Prediction {
-  Seconds step;
-  Bytes memory;                           ///< the peak of the tensors of the fullest rank
+  Seconds step;                           ///< 0: not predicted
+  Bytes memory;                           ///< the peak of the tensors of the fullest rank; or 0
   std::vector<report::RankTrace> traces;  ///< of a predicted step, for the report
   std::string part;                       ///< of the step that the traces show; empty: all of it
-  std::string missing;  ///< why nothing was predicted, for the user; all else is then empty
+  std::string missing;  ///< why only the memory was predicted, for the user; may be empty
 };
 
 /// Gives the configuration its grid and everything else that may be chosen, on all ranks alike, and

@@ -156,12 +156,16 @@ void RunRecord::summarise(Flops flops, const std::optional<Prediction>& predicte
 }
 
 void RunRecord::compare(Seconds step, const Prediction& predicted) {
+  metrics.predicted_step = predicted.step;
+  metrics.predicted_memory = predicted.memory;
   if (!predicted.missing.empty()) {
+    if (predicted.memory > Bytes()) {
+      say(concat("predicted: ", predicted.memory, " of tensors; measured: ", metrics.peak,
+                 " (the prediction is ", difference(predicted.memory / metrics.peak), " off)"));
+    }
     say(predicted.missing);
     return;
   }
-  metrics.predicted_step = predicted.step;
-  metrics.predicted_memory = predicted.memory;
   say(concat("predicted: a step of ", predicted.step, " and ", predicted.memory,
              " of tensors; measured: ", step, " and ", metrics.peak, " (the prediction is ",
              difference(predicted.step / step), " and ",

@@ -81,7 +81,7 @@ report::RunData report_of(const std::string& name, const config::Config& config,
                              run.memory.by_class[i]);
   }
   data.memory.emplace_back("all tensors together", run.peak);
-  if (run.predicted_step > Seconds()) {
+  if (run.predicted_memory > Bytes()) {
     data.memory.emplace_back("all tensors, as predicted", run.predicted_memory);
   }
   data.memory.emplace_back("whole process", run.peak_rss);

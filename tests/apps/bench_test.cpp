@@ -99,6 +99,7 @@ TEST(Bench, RefusesBadInput) {
   says({"--steps", "0"}, "--steps must be at least 1");
   says({"--grid", "x=2"}, "--grid does not go with bench");
   says({"--ranks", "2", "--threads", "2"}, "give --ranks or --threads, not both");
+  says({"--threads", "2", "--strategies", "auto"}, "--strategies auto needs --ranks");
   says({"--threads", "0"}, "--threads must be from 1 to 1024, not 0");
   says({"--threads", "2", "--deadline", "0"}, "--deadline must be above 0 seconds");
 }

@@ -51,11 +51,25 @@ TEST_F(Calibrate, DescribesTheMachineForPlan) {
         "runs on these ranks are predicted"}) {
     EXPECT_TRUE(has(outcome.out, words)) << words << "\n" << outcome.out;
   }
+  EXPECT_FALSE(has(outcome.out, "too slow")) << "nothing is emulated";
   EXPECT_EQ(cached(), 1U);
   const Outcome plan = fourfold({"plan", work.config(), "--cluster", work.path("here.toml"),
                                  "--gpus", "2", "--top", "2", "--json", work.path("plan.json")});
   ASSERT_EQ(plan.status, 0) << plan.err;
   EXPECT_EQ(work.json("plan.json")["plans"].size(), 2U);
+}
+
+/// No machine is as fast as these devices.
+TEST_F(Calibrate, SaysThatTheMachineIsTooSlowToEmulateTheDevice) {
+  const Outcome outcome = fourfold({"calibrate", "--ranks", "2", "--rounds", "1", "--gflops", "1e6",
+                                    "--out", work.path("here.toml")});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(has(outcome.out, "the machine was too slow to keep up with device.gflops = 1e+06: "))
+      << outcome.out;
+}
+
+void expect_close(const json& predicted, const json& measured) {
+  EXPECT_NEAR(predicted.get<double>() / measured.get<double>(), 1, 0.03);
 }
 
 /// The prediction and the measurement, in the output, the results and the log.
@@ -67,40 +81,62 @@ void expect_prediction(const Outcome& run, const json& result, const std::string
   const json& summary = result["summary"];
   EXPECT_GT(summary["predicted_step_seconds"], 0);
   EXPECT_GT(summary["step_seconds"], 0);
-  const double ratio =
-      summary["predicted_peak_bytes"].get<double>() / summary["peak_bytes"].get<double>();
-  EXPECT_NEAR(ratio, 1, 0.03);
+  expect_close(summary["predicted_peak_bytes"], summary["peak_bytes"]);
+}
+
+/// The memory needs no measurement of the machine.
+TEST_F(Calibrate, OnlyTheMemoryIsPredictedWithoutIt) {
+  const Outcome run = train("run", {"--grid", "x=2"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(has(run.out, "\npredicted: ")) << run.out;
+  EXPECT_TRUE(has(run.out, " of tensors; measured: ")) << run.out;
+  EXPECT_TRUE(has(run.out,
+                  "the time of the step was not predicted, since this machine has not been "
+                  "measured with 2 ranks: fourfold calibrate --ranks 2, or a run with "
+                  "parallel.strategy = \"auto\", does that once\n"))
+      << run.out;
+  const json summary = work.json("run.json")["summary"];
+  EXPECT_FALSE(summary.contains("predicted_step_seconds"));
+  expect_close(summary["predicted_peak_bytes"], summary["peak_bytes"]);
+  EXPECT_TRUE(
+      has(train("alone", {}).out, "measured with 1 rank: fourfold calibrate does that once\n"))
+      << "one rank has no choice";
+
+  const Outcome bench = fourfold({"bench", work.config(), "--ranks", "2", "--steps", "2",
+                                  "--strategies", "zero3", "--json", work.path("bench.json")});
+  ASSERT_EQ(bench.status, 0) << bench.err;
+  for (const char* words :
+       {"measured and predicted: all tensors of the fullest rank\n", "predicted MB\n",
+        "\nthe time of the step was not predicted, since this machine"}) {
+    EXPECT_TRUE(has(bench.out, words)) << words << "\n" << bench.out;
+  }
+  EXPECT_FALSE(has(bench.out, "predicted s")) << bench.out;
+  const json row = work.json("bench.json")["strategies"][0];
+  EXPECT_FALSE(row.contains("predicted_step_seconds"));
+  expect_close(row["predicted_peak_bytes"], row["peak_bytes"]["max"]);
+  EXPECT_EQ(cached(), 0U) << "nothing is measured unless the user wants it";
 }
 
 TEST_F(Calibrate, LetsEveryRunPredictItsStep) {
-  const Outcome before = train("before", {"--grid", "x=2"});
-  ASSERT_EQ(before.status, 0) << before.err;
-  EXPECT_TRUE(has(before.out,
-                  "the step was not predicted, since this machine has not been measured "
-                  "with 2 ranks: fourfold calibrate --ranks 2, or a run with "
-                  "parallel.strategy = \"auto\", does that once\n"))
-      << before.out;
-  EXPECT_FALSE(work.json("before.json")["summary"].contains("predicted_step_seconds"));
-  EXPECT_EQ(cached(), 0U) << "nothing is measured unless the user wants it";
-
   ASSERT_EQ(calibrate(2).status, 0);
   const Outcome given = train("given", {"--grid", "x=2", "--report", work.path("page.html")});
   expect_prediction(given, work.json("given.json"), work.read("given/log.txt"));
   const Outcome named = train("named", {"--ranks", "2", "--set", "parallel.strategy=zero3"});
   expect_prediction(named, work.json("named.json"), work.read("named/log.txt"));
-  EXPECT_TRUE(has(train("alone", {}).out, "measured with 1 rank: fourfold calibrate, or"))
-      << "other ranks";
+  EXPECT_TRUE(has(train("alone", {}).out, "measured with 1 rank: ")) << "other ranks";
 
-  const Outcome bench = fourfold({"bench", work.config(), "--ranks", "2", "--steps", "2",
-                                  "--strategies", "ddp,zero3", "--json", work.path("bench.json")});
+  const Outcome bench =
+      fourfold({"bench", work.config(), "--ranks", "2", "--steps", "2", "--strategies",
+                "auto,ddp,zero3", "--json", work.path("bench.json")});
   ASSERT_EQ(bench.status, 0) << bench.err;
   EXPECT_TRUE(has(bench.out, "predicted s")) << bench.out;
   const json compared = work.json("bench.json");
-  EXPECT_EQ(compared["strategies"].size(), 2U);
+  ASSERT_EQ(compared["strategies"].size(), 3U);
+  EXPECT_EQ(compared["strategies"][0]["strategy"], "auto");
+  EXPECT_EQ(compared["strategies"][0]["micro_batches"], 2) << "which the configuration gives";
   for (const json& row : compared["strategies"]) {
     EXPECT_GT(row["predicted_step_seconds"], 0);
-    EXPECT_NEAR(row["predicted_peak_bytes"].get<double>() / row["peak_bytes"]["max"].get<double>(),
-                1, 0.03);
+    expect_close(row["predicted_peak_bytes"], row["peak_bytes"]["max"]);
   }
 }
 

@@ -8,82 +8,12 @@
 #include "fourfold/base/units.hpp"
 
 #include "tests/apps/browser.hpp"
-#include "tests/apps/workspace.hpp"
+#include "tests/apps/plan_fixture.hpp"
 
 namespace fourfold::test {
 namespace {
 
 using nlohmann::json;
-
-/// Two devices a host with slow links, so that grids differ.
-constexpr const char* kCluster = R"([cluster]
-name = "pairs"
-gpus_per_host = 2
-hosts = 8
-price_per_gpu_hour = 2.0
-[device]
-name = "small device"
-memory_gib = 1.0
-usable_memory = 0.9
-memory_bandwidth = 1e10
-usable_bandwidth = 0.8
-bf16 = 4e10
-f32 = 2e10
-f64 = 1e10
-product_efficiency = [[8, 0.2], [128, 0.8]]
-attention_efficiency = 0.3
-kernel_start = 1e-6
-slowdown = 1.1
-[network]
-library = "fourfold"
-topology = "switch"
-inside_bandwidth = 1e9
-inside_usable = 0.8
-inside_latency = 1e-5
-nics = 1
-nic_bandwidth = 1e8
-nic_usable = 0.8
-nic_latency = 5e-5
-)";
-
-class Plan : public testing::Test {
- protected:
-  Plan() { work.write("pairs.toml", kCluster); }
-
-  /// fourfold plan with the configuration of the workspace on these devices.
-  Outcome plan(std::vector<std::string> more) const {
-    std::vector<std::string> arguments = {"plan", work.config(), "--cluster",
-                                          work.path("pairs.toml")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return Workspace::fourfold(arguments);
-  }
-
-  void expect_refusal(const std::string& words, const std::vector<std::string>& more) const {
-    expect_refused(words, plan(more), join(more, " "));
-  }
-  void expect_refused(const std::string& words, const Outcome& outcome,
-                      const std::string& command) const {
-    EXPECT_EQ(outcome.status, 2) << command << "\n" << outcome.err;
-    EXPECT_EQ(outcome.out, "") << command;
-    EXPECT_EQ(lines(outcome.err).size(), 1U) << command << "\n" << outcome.err;
-    EXPECT_NE(outcome.err.find(words), std::string::npos) << command << "\n"
-                                                          << words << " is not in " << outcome.err;
-    for (const char* file : {"plan.json", "plan.html", "best.toml"}) {
-      EXPECT_FALSE(work.has(file)) << command;
-    }
-  }
-  /// The description of the cluster with something else in a place.
-  std::string changed(const std::string& from, const std::string& to) const {
-    std::string text = kCluster;
-    const auto at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    text.replace(at, from.size(), to);
-    work.write("other.toml", text);
-    return work.path("other.toml");
-  }
-
-  Workspace work;
-};
 
 int ranks_of(const json& plan) {
   int ranks = 1;
@@ -147,6 +77,60 @@ TEST_F(Plan, HasTheBestOfEachStrategyByName) {
         << name;
   }
   EXPECT_EQ(planned, 9);
+}
+
+/// A grid that is kept is that of some strategies only.
+TEST_F(Plan, KeepsAGridForTheStrategiesThatHaveIt) {
+  const Outcome outcome = plan({"--gpus", "4", "--set", "parallel.x=4", "--keep", "grid",
+                                "--strategies", "all", "--json", work.path("plan.json")});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json result = work.json("plan.json");
+  ASSERT_EQ(result["plans"].size(), 1U);
+  EXPECT_EQ(result["plans"][0]["grid"]["x"], 4);
+  ASSERT_EQ(result["strategies"].size(), 10U);
+  for (const json& one : result["strategies"]) {
+    const std::string name = one["strategy"];
+    EXPECT_EQ(one.value("refused", ""), name == "4d" ? "" : "does not have the grid x=4") << name;
+  }
+}
+
+/// Each strategy on a grid of its own, as the tables of docs/results/planning.md compare them.
+TEST_F(Plan, KeepsTheGridOfAStrategy) {
+  for (const auto& [strategy, sizes] : std::vector<std::pair<std::string, std::string>>{
+           {"3d", "x=2,y=2,z=2"}, {"summa2d", "x=2,y=2,data=2"}, {"megatron", "y=4,data=2"}}) {
+    std::vector<std::string> arguments = {"--gpus", "8",
+                                          "--set",  "parallel.strategy=" + strategy,
+                                          "--keep", "strategy,grid",
+                                          "--json", work.path("plan.json")};
+    for (const std::string& size : split(sizes, ',')) {
+      arguments.insert(arguments.end(), {"--set", "parallel." + size});
+    }
+    const Outcome outcome = plan(arguments);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const json plans = work.json("plan.json")["plans"];
+    ASSERT_EQ(plans.size(), 1U) << strategy;
+    EXPECT_EQ(plans[0]["strategy"], strategy);
+    EXPECT_EQ(ranks_of(plans[0]), 8);
+    EXPECT_NE(outcome.out.find(sizes), std::string::npos) << outcome.out;
+  }
+}
+
+/// Then the configuration may leave the vocabulary out, and nothing has read the data.
+TEST_F(Plan, KnowsTheVocabularyOfBytes) {
+  work.write("bytes.toml", concat("[model]\nwidth = 24\nheads = 4\nlayers = 2\ncontext = 16\n",
+                                  "[data]\ntokenizer = \"bytes\"\n", Workspace::kTraining));
+  const auto planned = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "plan",   work.path("bytes.toml"), "--cluster", work.path("pairs.toml"), "--gpus", "2",
+        "--json", work.path("plan.json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = Workspace::fourfold(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return work.json("plan.json")["parameters"].get<std::int64_t>();
+  };
+  const std::int64_t found = planned({"--write-config", work.path("best.toml")});
+  EXPECT_EQ(found, planned({"--set", "model.vocab=256"}));
+  EXPECT_NE(work.read("best.toml").find("vocab = 256"), std::string::npos);
 }
 
 TEST_F(Plan, ExplainsAGrid) {
@@ -319,78 +303,6 @@ TEST_F(Plan, HasAPageThatABrowserShows) {
   for (const char* word : {"NaN", "undefined", "nan<", "inf<", "http"}) {
     EXPECT_EQ(page.out.find(word), std::string::npos) << word;
   }
-}
-
-TEST_F(Plan, RefusesBadOptions) {
-  const std::string json_file = work.path("plan.json");
-  expect_refusal("--gpus N is missing", {});
-  expect_refusal("--gpus must be at least 1, not 0", {"--gpus", "0"});
-  expect_refusal("--top must be at least 1, not 0", {"--gpus", "2", "--top", "0"});
-  expect_refusal("see fourfold plan --help", {"--gpus", "2", "--top", "some"});
-  expect_refusal("see fourfold plan --help", {"--gpus", "2", "--tokens", "-1"});
-  expect_refusal("see fourfold plan --help", {"--gpus", "2", "--cost", "free"});
-  expect_refusal("there is no magic; there are ddp", {"--gpus", "2", "--strategies", "magic"});
-  expect_refusal("--keep strategy needs a strategy", {"--gpus", "2", "--keep", "strategy"});
-  expect_refusal("--keep grid: x=1 is a grid of 1 ranks, and --gpus is 2",
-                 {"--gpus", "2", "--keep", "grid"});
-  expect_refusal("--keep colour: there is no colour", {"--gpus", "2", "--keep", "colour"});
-  for (const char* range :
-       {"64", "gpus=4..2", "gpus=0..2", "gpus=a..b", "ranks=1..2", "gpus=1.."}) {
-    expect_refusal(concat("--sweep ", range, ": a range of numbers of GPUs such as gpus=64..16384"),
-                   {"--sweep", range});
-  }
-  expect_refusal("--gpus does not go with --sweep", {"--sweep", "gpus=1..2", "--gpus", "2"});
-  expect_refusal("--write-config does not go with --sweep",
-                 {"--sweep", "gpus=1..2", "--write-config", work.path("best.toml")});
-  expect_refusal("--html does not go with --cost published",
-                 {"--gpus", "2", "--cost", "published", "--html", work.path("plan.html")});
-  expect_refusal("--explain x=two: ", {"--gpus", "2", "--explain", "x=two"});
-  expect_refusal("--explain w=2: ", {"--gpus", "2", "--explain", "w=2"});
-  expect_refusal("--explain x=4 is a grid of 4 ranks, and --gpus is 2",
-                 {"--gpus", "2", "--explain", "x=4"});
-  expect_refusal("--explain pipe=8: ", {"--gpus", "8", "--explain", "pipe=8"});
-  for (const char* option : {"--json", "--html", "--write-config"}) {
-    expect_refusal(concat(option, " /no/such/file cannot be written"),
-                   {"--gpus", "2", option, "/no/such/file"});
-  }
-  expect_refusal("is also the file of --json",
-                 {"--gpus", "2", "--json", json_file, "--html", json_file});
-}
-
-TEST_F(Plan, RefusesWhatDoesNotFit) {
-  // 7 divides neither heads nor width nor batch.
-  expect_refusal("no grid of 7 ranks fits this model with a batch of 8: ", {"--gpus", "7"});
-  expect_refusal("; --gpus 4 or 8 or another train.batch would do", {"--gpus", "7"});
-  expect_refusal("no grid of 16 ranks fits this model with a batch of 1",
-                 {"--gpus", "16", "--set", "train.batch=1", "--set", "train.micro_batch=1"});
-  expect_refusal(
-      " are missing; a smaller model or devices with more memory would help",
-      {"--gpus", "2", "--set", "device.memory_gib=1e-5", "--set", "train.precision=bf16"});
-  for (const char* words : {" needs the least, ", " a rank, and a device has 157 KiB: ",
-                            " are missing; about ", " GPUs would do; with train.precision = "}) {
-    expect_refusal(words, {"--gpus", "2", "--set", "device.memory_gib=1.5e-4"});
-  }
-  expect_refusal("nothing fits: ", {"--sweep", "gpus=1..2", "--set", "device.memory_gib=1e-5"});
-}
-
-TEST_F(Plan, RefusesBadClusters) {
-  const auto with = [&](const std::string& cluster) {
-    return Workspace::fourfold({"plan", work.config(), "--cluster", cluster, "--gpus", "2"});
-  };
-  const auto says = [&](const std::string& words, const std::string& cluster) {
-    expect_refused(words, with(cluster), cluster);
-  };
-  says("unknown cluster \"perlmuter\"; did you mean perlmutter?", "perlmuter");
-  says("none.toml", work.path("none.toml"));
-  says("unknown section [model]; the sections are [cluster], [device], [network]", work.config());
-  says("device.f32", changed("f32 = 2e10\n", ""));
-  says("network.nic_bandwidth = -", changed("nic_bandwidth = 1e8", "nic_bandwidth = -1e8"));
-  says("device.usable_memory", changed("usable_memory = 0.9", "usable_memory = 1.9"));
-  says("unknown key network.nic_bandwith; did you mean nic_bandwidth?",
-       changed("nic_bandwidth = 1e8", "nic_bandwith = 1e8"));
-  says("cluster.gpus_per_host", changed("gpus_per_host = 2", "gpus_per_host = \"two\""));
-  work.write("other.toml", "not a cluster at all");
-  says("other.toml:1", work.path("other.toml"));
 }
 
 }  // namespace

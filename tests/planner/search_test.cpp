@@ -32,6 +32,20 @@ TEST(Search, FindsTheFastestOfAll) {
   }
 }
 
+/// Not only powers of two, and stages of a block each.
+TEST(Search, FindsTheFastestOfSixRanks) {
+  Config config = config_of();
+  config.model.heads = 6;
+  config.model.layers = 3;
+  config.train.batch = config.train.micro_batch = 12;
+  const cluster::Cluster cluster = slow_cluster(1e8);
+  SearchSpec spec = spec_of(6);
+  const planner::SearchResult found = planner::search(config, cluster, spec);
+  expect_best(found.plans, everything(config, cluster, spec), spec.top);
+  EXPECT_LT(found.evaluated, found.considered);
+  EXPECT_EQ(found.below_bound, 0);
+}
+
 /// Then many candidates do not fit, among them the fastest.
 TEST(Search, FindsTheFastestThatFits) {
   const Config config = config_of();

@@ -95,6 +95,61 @@ std::size_t follow(int ranks, const Config& config, const std::vector<std::strin
   return follow(config, settled(ranks, config, names));
 }
 
+/// What a plan would find for `auto` in a comparison of strategies.
+Config given_to_the_plan(const Config& config) {
+  comm::World world = comm::self::open();
+  Config seen;
+  const train::Choose choose = [&](comm::World&, Config& one,
+                                   std::optional<train::Prediction>&) -> std::string {
+    seen = one;
+    throw ConfigError("seen");
+  };
+  const train::Bench bench = train::compare(
+      world, config, {}, {"auto"}, 1, [](const train::BenchRow&) {}, choose);
+  EXPECT_EQ(bench.rows.at(0).refused, "seen");
+  return seen;
+}
+
+TEST(EveryStrategy, LeavesToThePlanWhatIsNotGiven) {
+  Config config = config_of(8, 24, 4);
+  config.device.gflops = 1;  // then the rate of products is not measured
+  config.train.micro_batch = 2;
+  config.train.checkpoint_activations = true;
+  config::ParallelConfig& parallel = config.parallel;
+  parallel.strategy = "megatron";
+  parallel.sizes = {.y = 2};
+  parallel.given = true;
+  parallel.placement = grid::parse_placement("y,x,z,data,pipe");
+  parallel.activations = config::Activations::kReplicated;
+  parallel.chunks = 2;
+  parallel.zero = 2;
+  const Config nothing = given_to_the_plan(config);
+  EXPECT_EQ(nothing.parallel.strategy, "auto");
+  EXPECT_FALSE(nothing.parallel.given);
+  EXPECT_EQ(nothing.parallel.sizes, grid::Sizes());
+  EXPECT_FALSE(nothing.parallel.kept.micro_batch);
+  EXPECT_EQ(nothing.parallel.activations, config::Activations::kSharded);
+  EXPECT_EQ(nothing.parallel.chunks, 1);
+  EXPECT_EQ(nothing.parallel.zero, 1);
+
+  parallel.kept = {.placement = true,
+                   .activations = true,
+                   .checkpoint = true,
+                   .micro_batch = true,
+                   .chunks = true,
+                   .zero = true};
+  const Config all = given_to_the_plan(config);
+  const config::ParallelConfig::Kept& kept = all.parallel.kept;
+  EXPECT_TRUE(kept.placement && kept.activations && kept.checkpoint && kept.micro_batch &&
+              kept.chunks && kept.zero);
+  EXPECT_EQ(all.parallel.placement, parallel.placement);
+  EXPECT_EQ(all.parallel.activations, config::Activations::kReplicated);
+  EXPECT_EQ(all.parallel.chunks, 2);
+  EXPECT_EQ(all.parallel.zero, 2);
+  EXPECT_EQ(all.train.micro_batch, 2);
+  EXPECT_TRUE(all.train.checkpoint_activations);
+}
+
 TEST(EveryStrategy, FollowsOneRankOn8) {
   // summa2d needs a square, and has 8 ranks only with data.
   const Config config = config_of(16, 24, 8);
