@@ -135,7 +135,7 @@ TEST(Device, TimelinesHaveTheTimesOfTheDevice) {
         longest([](const comm::Span& span) { return span.kind == comm::Span::Kind::kWait; });
     // A busy machine makes everything longer, and one rank later than the other.
     const bool right =
-        named("all_reduce") >= 0 && named("product") > 0.029 && named("last") > 0.009;
+        named("all_reduce") >= 0 && named("product") > 0.025 && named("last") > 0.007;
     expect_on_all_ranks(world, right, "spans: " + found);
     expect_on_all_ranks(world, world.rank() == 1 || waited > 0.02, "rank 0 waited: " + found);
     expect_on_all_ranks(world, count.calls == 1 && count.exposed_seconds > Seconds(), "counters");
