@@ -14,7 +14,7 @@
 
 #include "tests/formats/scratch_folder.hpp"
 #include "tests/support/ranks.hpp"
-#include "tests/train/session.hpp"
+#include "tests/train/saved_training.hpp"
 
 namespace fourfold::test {
 namespace {

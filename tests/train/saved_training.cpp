@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/train/session.hpp"
+#include "tests/train/saved_training.hpp"
 
 #include "fourfold/base/text.hpp"
 #include "fourfold/model/llama.hpp"
