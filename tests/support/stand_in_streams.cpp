@@ -18,8 +18,21 @@ namespace {
 std::unique_ptr<State> the_state;
 thread_local int chosen_device = 0;
 
+/// What streams were given may need an event that the host has destroyed, as in CUDA.
+const std::shared_ptr<EventState>& shared_event(Event event) {
+  return *static_cast<std::shared_ptr<EventState>*>(event);
+}
 EventState& event_of(Event event) {
-  return *static_cast<EventState*>(event);
+  return *shared_event(event);
+}
+
+int create_event(Event* event) {
+  *event = new std::shared_ptr<EventState>(std::make_shared<EventState>());
+  return kSuccess;
+}
+int destroy_event(Event event) {
+  delete static_cast<std::shared_ptr<EventState>*>(event);
+  return kSuccess;
 }
 }  // namespace
 
@@ -166,9 +179,9 @@ int record(Event event, Stream stream) {
   Known after;
   enqueue(
       on, "record", {}, &after,
-      [&to, n = ++to.recorded] {
-        to.at = static_cast<std::int64_t>(now().value() * 1e9);
-        to.done.store(n, std::memory_order_release);
+      [recorded = shared_event(event), n = ++to.recorded] {
+        recorded->at = static_cast<std::int64_t>(now().value() * 1e9);
+        recorded->done.store(n, std::memory_order_release);
       },
       false);
   to.device = on.device;
@@ -182,13 +195,13 @@ int record(Event event, Stream stream) {
 int wait(Stream stream, Event event) {
   StreamState& on = real(stream);
   DeviceState& device = state().devices[static_cast<std::size_t>(on.device)];
-  EventState* from = &event_of(event);
+  std::shared_ptr<EventState> from = shared_event(event);
   const Mistake mistake = state().mistake;
   if (mistake == Mistake::kLaneIgnoresCompute && !on.compute) return kSuccess;
   if (mistake == Mistake::kComputeIgnoresLane && on.compute) return kSuccess;
   if (on.compute) {
-    EventState* before = std::exchange(device.waited, from);
-    if (mistake == Mistake::kWrongEvent && before != nullptr) from = before;
+    std::shared_ptr<EventState> before = std::exchange(device.waited, from);
+    if (mistake == Mistake::kWrongEvent && before != nullptr) from = std::move(before);
   }
   Known before = from->known;
   enqueue(
@@ -278,21 +291,15 @@ void fill_streams(comm::nccl::Api& api) {
   api.stream_wait = wait;
   api.stream_synchronize = [](Stream stream) {
     expect_device(real(stream).device, "waits for a stream of");
-    // The event is left to streams that may still record it after a hang.
-    auto* event = new EventState;
+    Event event = nullptr;
+    create_event(&event);
     record(event, stream);
     const int result = synchronize(event);
-    if (result == kSuccess) delete event;
+    destroy_event(event);
     return result;
   };
-  api.event_create = [](Event* event) {
-    *event = new EventState;
-    return kSuccess;
-  };
-  api.event_destroy = [](Event event) {
-    delete static_cast<EventState*>(event);
-    return kSuccess;
-  };
+  api.event_create = create_event;
+  api.event_destroy = destroy_event;
   api.event_record = record;
   api.event_query = query;
   api.event_synchronize = synchronize;

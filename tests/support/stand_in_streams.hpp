@@ -69,7 +69,7 @@ struct DeviceState {
   Known host;        ///< what the host has waited for
   std::vector<Access> history;
   StreamState null{true};
-  EventState* waited = nullptr;  ///< the event that compute waited for last
+  std::shared_ptr<EventState> waited;  ///< the event that compute waited for last
   std::atomic<int> running{0};
   std::uint64_t tickets = 0;  ///< kernels in the order of the calls, and how many have started
   std::atomic<std::uint64_t> started{0};
