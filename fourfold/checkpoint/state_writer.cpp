@@ -2,7 +2,12 @@
 #include "fourfold/checkpoint/state_writer.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
 #include <map>
+#include <new>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <system_error>
 #include <unistd.h>
@@ -27,6 +32,29 @@ std::vector<formats::TensorSpec> specs_of(const std::vector<StateBlock>& blocks)
     specs.push_back({block.entry(), dtype_of(block.data.scalar_type()), block.data.sizes().vec()});
   }
   return specs;
+}
+
+/// The part of a core that writing takes where nobody waits for it: steps are longer by no more,
+/// even if the rank has no core to spare.
+constexpr double kShare = 0.04;
+
+/// The processor time of this thread.
+Seconds used_here() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return Seconds(static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec));
+}
+
+/// Large pieces ask for large pages: training stands still for the copy, and to make a page of 4
+/// KiB for the first time takes several times as long as to fill it.
+void* new_bytes(std::size_t size) {
+  constexpr std::size_t kLargePage = std::size_t{2} << 20;
+  const std::size_t whole = (size + kLargePage - 1) / kLargePage * kLargePage;
+  const bool large = size >= kLargePage;
+  void* bytes = large ? std::aligned_alloc(kLargePage, whole) : std::malloc(std::max(size, 1UL));
+  if (bytes == nullptr) throw std::bad_alloc();
+  if (large) static_cast<void>(madvise(bytes, whole, MADV_HUGEPAGE));  // a wish
+  return bytes;
 }
 
 }  // namespace
@@ -68,6 +96,11 @@ StateWriter::~StateWriter() {
 }
 
 void StateWriter::wait() {
+  {
+    const std::lock_guard lock(mutex_);
+    hurried_ = true;
+    changed_.notify_all();
+  }
   if (thread_.joinable()) thread_.join();
 }
 
@@ -78,7 +111,7 @@ void StateWriter::stage(const at::Tensor& data) {
   const std::int64_t at_once = std::max<std::int64_t>(1, kPiece / std::max<std::int64_t>(1, row));
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const at::Tensor some = data.narrow(0, first, std::min(at_once, rows - first));
-    Piece piece{std::unique_ptr<std::byte[]>(new std::byte[some.nbytes()]), some.nbytes()};
+    Piece piece{Memory(static_cast<std::byte*>(new_bytes(some.nbytes()))), some.nbytes()};
     at::from_blob(piece.bytes.get(), some.sizes(), some.scalar_type()).copy_(some);
     push(std::move(piece));
   }
@@ -86,6 +119,10 @@ void StateWriter::stage(const at::Tensor& data) {
 
 void StateWriter::push(Piece piece) {
   std::unique_lock lock(mutex_);
+  if (staged_bytes_ > 0 && staged_bytes_ + piece.size > staging_) {
+    hurried_ = true;
+    changed_.notify_all();
+  }
   changed_.wait(lock, [&] {
     return failed_ || staged_bytes_ == 0 || staged_bytes_ + piece.size <= staging_;
   });
@@ -108,6 +145,15 @@ bool StateWriter::next(Piece& piece) {
   return true;
 }
 
+/// Sleeps until the thread has taken no more than its share since `begin`, unless somebody waits
+/// for it.
+void StateWriter::rest(Seconds begin) {
+  const Seconds until = begin + (1 / kShare) * used_here();
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::duration<double>((until - now()).value()),
+                    [&] { return hurried_ || cancelled_; });
+}
+
 bool StateWriter::is_cancelled() {
   const std::lock_guard lock(mutex_);
   return cancelled_;
@@ -119,7 +165,10 @@ void StateWriter::write(std::vector<formats::TensorSpec> specs) {
   std::filesystem::create_directories(folder, error);
   if (error) throw IoError(concat(folder.string(), " cannot be made: ", error.message()));
   formats::SafetensorsWriter writer(path_, std::move(specs), {}, formats::Cache::kBypass);
-  for (Piece piece; next(piece);) writer.write(std::span(piece.bytes.get(), piece.size));
+  const Seconds begin = now();
+  for (Piece piece; next(piece); rest(begin)) {
+    writer.write(std::span(piece.bytes.get(), piece.size));
+  }
   if (is_cancelled()) return;
   writer.commit();
   size_ = writer.size();

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <memory>
@@ -17,7 +19,8 @@
 
 namespace fourfold::checkpoint {
 
-/// Copies blocks of the state into a staging buffer, which a thread of its own writes to a file.
+/// Copies blocks of the state into a staging buffer, which a thread of its own writes to a file:
+/// with a small part of a core, unless somebody waits for it.
 class StateWriter {
  public:
   /// Returns when everything is copied, so that the state may change. It waits for the disk only if
@@ -41,9 +44,14 @@ class StateWriter {
   const std::string& failure() const { return failure_; }
 
  private:
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  using Memory = std::unique_ptr<std::byte[], Free>;
+
   /// Bytes that are copied and not yet written.
   struct Piece {
-    std::unique_ptr<std::byte[]> bytes;
+    Memory bytes;
     std::size_t size = 0;
   };
 
@@ -53,6 +61,7 @@ class StateWriter {
   void run(std::vector<formats::TensorSpec> specs);
   void write(std::vector<formats::TensorSpec> specs);
   bool next(Piece& piece);
+  void rest(Seconds begin);
   bool is_cancelled();
 
   std::filesystem::path path_;
@@ -64,6 +73,7 @@ class StateWriter {
   bool complete_ = false;         // nothing more will be staged
   bool failed_ = false;           // nothing more will be written
   bool cancelled_ = false;        // nobody waits for the file
+  bool hurried_ = false;          // training waits for it
   std::atomic<bool> ended_{false};
   std::int64_t size_ = 0;
   std::uint64_t checksum_ = 0;
